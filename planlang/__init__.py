@@ -1,0 +1,48 @@
+"""planlang: a small declarative language for tensor-parallel plans, and its compiler.
+
+    plan = planlang.load("qwen_stable.plan")
+    planlang.parallelize(model, mesh, plan)
+
+Importing this package imports neither torch nor transformers; what needs them does so when it is called.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from planlang.version import __version__
+
+if TYPE_CHECKING:
+    from planlang.api import Plan, compile, load, load_config, loads, parallelize
+    from planlang.diagnostics.finding import Finding, PlanError
+    from planlang.runtime.replicate import ReplicateParallel
+
+__all__ = [
+    "Finding",
+    "Plan",
+    "PlanError",
+    "ReplicateParallel",
+    "__version__",
+    "compile",
+    "load",
+    "load_config",
+    "loads",
+    "parallelize",
+]
+
+_HOMES = {
+    "Finding": "planlang.diagnostics.finding",
+    "PlanError": "planlang.diagnostics.finding",
+    "ReplicateParallel": "planlang.runtime.replicate",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES.get(name, "planlang.api")), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,104 @@
+"""Layouts against the tensors that a module takes and returns in the model's own forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from planlang.analysis.checks.case import Case, Use
+from planlang.diagnostics import codes
+from planlang.diagnostics.finding import Finding, did_you_mean
+from planlang.layout import Conversion, Layout, Shard
+from planlang.model.tree import Call
+from planlang.plan.styles import Colwise, Prepare, Rowwise, Sequence
+
+# No tensor of a language model has more; this holds where a module's inputs are not known.
+MOST_DIMS = 8
+
+
+def check_ranks(case: Case) -> Iterator[Finding]:
+    """A sharded dim must be one that the tensor has."""
+    seen: set[tuple[int, str, int]] = set()
+    for use in case.uses():
+        for side, layout, rank in _layouts(use):
+            if not isinstance(layout, Shard) or -rank <= layout.dim < rank or (id(use.rule), side, layout.dim) in seen:
+                continue
+            seen.add((id(use.rule), side, layout.dim))
+            have = f"has {rank} dims" if rank != MOST_DIMS else f"has fewer than {MOST_DIMS} dims"
+            yield Finding(
+                code=codes.SHARD_OUT_OF_RANK,
+                message=f"`{layout}` shards a dim that the {side} of {use.name} does not have: it {have}",
+                place=use.place,
+                help=f"its dims are 0 to {rank - 1}, or -1 to -{rank} from the last",
+            )
+
+
+def _layouts(use: Use) -> Iterator[tuple[str, Layout, int]]:
+    """What a rule says of the module's tensors: which, the layout, and how many dims the tensor has."""
+    call = use.site.node.call or Call()
+    match use.rule.style:
+        case Colwise() | Rowwise() as style:
+            yield "input", style.in_, _rank(call.inputs, 0)
+            yield "output", style.out, _rank(call.outputs, 0)
+        case Sequence() as style:
+            yield "input", Shard(style.dim), _rank(call.inputs, 0)
+        case Prepare() as style:
+            keywords = dict(call.keywords)
+            yield from _converted("input", enumerate(style.inputs), dict(enumerate(call.inputs)))
+            yield from _converted("input", style.keywords, keywords)
+            yield from _converted("output", enumerate(style.outputs), dict(enumerate(call.outputs)))
+        case _:
+            return
+
+
+def _converted(
+    side: str,
+    conversions: Iterable[tuple[int | str, Conversion | None]],
+    ranks: dict[int, int | None] | dict[str, int | None],
+) -> Iterator[tuple[str, Layout, int]]:
+    for key, conversion in conversions:
+        if conversion is None:
+            continue
+        rank = ranks.get(key) or MOST_DIMS  # type: ignore[call-overload]
+        shown = f"{side} `{key}`" if isinstance(key, str) else side
+        yield shown, conversion.source, rank
+        yield shown, conversion.target, rank
+
+
+def _rank(ranks: tuple[int | None, ...], number: int) -> int:
+    return (ranks[number] if number < len(ranks) else None) or MOST_DIMS
+
+
+def check_calls(case: Case) -> Iterator[Finding]:
+    """`prepare` must name the inputs and outputs that the module's call has: torch counts the positional ones."""
+    seen: set[int] = set()
+    for use in case.uses():
+        call = use.site.node.call
+        if isinstance(use.rule.style, Prepare) and call is not None and id(use.rule) not in seen:
+            for message, help_ in _mismatches(use, use.rule.style, call):
+                seen.add(id(use.rule))
+                yield Finding(code=codes.CALL_MISMATCH, message=message, place=use.place, help=help_)
+
+
+def _mismatches(use: Use, style: Prepare, call: Call) -> Iterator[tuple[str, str]]:
+    names = [name for name, _ in call.keywords]
+    if style.inputs and len(style.inputs) != len(call.inputs):
+        message = f"`in` has {_count(len(style.inputs), 'entry', 'entries')}, and {use.name} is called with {_count(len(call.inputs), 'positional input')}"
+        by_name = next((name for name, rank in call.keywords if rank is not None), None)
+        help_ = (
+            f"it is called by keyword: write `in={{{by_name}: … -> …}}`"
+            if not call.inputs and by_name
+            else "write one entry for each, `none` for one that is left alone"
+        )
+        yield message, help_
+    for name, _ in style.keywords:
+        if name not in names:
+            known = ", ".join(f"`{n}`" for n in names)
+            otherwise = f"its inputs by name are {known}" if names else "all its inputs are positional: write a tuple"
+            yield f"{use.name} is not called with an input `{name}`", did_you_mean(name, names, otherwise)
+    if style.outputs and len(style.outputs) != len(call.outputs):
+        message = f"`out` has {_count(len(style.outputs), 'entry', 'entries')}, and {use.name} returns {_count(len(call.outputs), 'output')}"
+        yield message, "write one entry for each, `none` for one that is left alone"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

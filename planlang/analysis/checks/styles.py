@@ -1,0 +1,63 @@
+"""Styles on modules that torch cannot apply them to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planlang.analysis.checks.case import Case, Use
+from planlang.diagnostics import codes
+from planlang.diagnostics.finding import Finding
+from planlang.model.tree import Kind, Node
+from planlang.plan.styles import Colwise, Rowwise, Sequence
+
+
+def check_styles(case: Case) -> Iterator[Finding]:
+    """`colwise` and `rowwise` shard a Linear or an Embedding; they and `sequence` read the first positional input."""
+    seen: set[tuple[int, str]] = set()
+    for use in case.uses():
+        style, node = use.rule.style, use.site.node
+        if not isinstance(style, Colwise | Rowwise | Sequence):
+            continue
+        finding = None
+        if not isinstance(style, Sequence) and node.kind not in (Kind.LINEAR, Kind.EMBEDDING):
+            finding = _wrong_kind(use, style.word)
+        elif node.call is not None and not node.call.inputs and node.call.keywords:
+            finding = _by_keyword(use, style.word)
+        if finding and (id(use.rule), node.cls) not in seen:
+            seen.add((id(use.rule), node.cls))
+            yield finding
+
+
+def _wrong_kind(use: Use, word: str) -> Finding:
+    node = use.site.node
+    what = "a list of modules" if node.kind is Kind.CONTAINER else f"a `{node.cls}`"
+    return Finding(
+        code=codes.STYLE_NOT_FOR_MODULE,
+        message=f"{use.name} is {what}, and `{word}` is only for Linear and Embedding modules",
+        place=use.place,
+        help=_instead(node, use.site.star),
+    )
+
+
+def _instead(node: Node, star: str) -> str:
+    if node.kind is Kind.NORM:
+        return "write `sequence(dim=…)` where its input is sharded, `replicate` where it is not, or leave it without a rule"
+    inside = [child.name for child in node.children if isinstance(child.name, str) and child.node.kind is Kind.LINEAR]
+    if inside:
+        names = inside[0] if len(inside) == 1 else "{" + ",".join(inside) + "}"
+        return f"write the rule for the modules inside: `{star}.{names}`"
+    if node.parameters:
+        return "its parameters are its own, and torch has no style that shards them: leave it whole, or name a `custom` style"
+    return "write rules for the Linear modules inside it, or `prepare` for the layouts at its boundary"
+
+
+def _by_keyword(use: Use, word: str) -> Finding:
+    assert use.site.node.call is not None
+    names = [name for name, rank in use.site.node.call.keywords if rank is not None]
+    name = names[0] if names else "hidden_states"
+    return Finding(
+        code=codes.STYLE_NOT_FOR_MODULE,
+        message=f"`{word}` reads the first positional input, and the model calls {use.name} by keyword",
+        place=use.place,
+        help=f"convert what it is given by name: `prepare(in={{{name}: … -> …}})`",
+    )

@@ -1,0 +1,40 @@
+"""A plan that is applied to a model of a class for which it was not written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planlang import resources
+from planlang.analysis.assign import Assignment
+from planlang.diagnostics import codes
+from planlang.diagnostics.finding import Finding, or_list
+from planlang.model.tree import Tree
+from planlang.plan import ir
+from planlang.plan.files import read_source
+from planlang.source import Source
+from planlang.syntax.nodes import PlanLine
+from planlang.syntax.parser import parse
+
+
+def for_other_model(plan: ir.Plan, model: Tree | None, assignments: Sequence[Assignment]) -> Finding | None:
+    """An error where no rule of the plan reaches anything, a warning where the class is merely not named."""
+    if model is None or model.cls in plan.classes:
+        return None
+    written = or_list(plan.classes)
+    if plan.rules and not any(region for assignment in assignments for _, region in assignment.reached):
+        near = [name for name in resources.bundled_plans() if model.cls in _classes(name)]
+        help_ = f"for this model there is {or_list(near)}" if near else "write a plan for this class"
+        message = f"no rule reaches {model.name}, a `{model.cls}`: the plan is written for {written}"
+        return Finding(code=codes.PLAN_NOT_FOR_MODEL, message=message, place=plan.place, help=help_)
+    message = f"the model is a `{model.cls}`, and the plan is written for {written}"
+    return Finding(
+        code=codes.OTHER_CLASS, message=message, place=plan.place, help=f"add `{model.cls}` to the `plan` line"
+    )
+
+
+def _classes(name: str) -> set[str]:
+    source = read_source(resources.bundled_plans()[name])
+    if not isinstance(source, Source):
+        return set()
+    file, _ = parse(source)
+    return {cls.text for line in file.statements if isinstance(line, PlanLine) for cls in line.classes}

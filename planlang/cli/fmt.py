@@ -1,0 +1,88 @@
+"""`planlang fmt`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from planlang.cli.options import STDIN, read_stdin, reporting
+from planlang.cli.report import Reporter, write_output
+from planlang.diagnostics.finding import Finding, PlanError
+from planlang.plan.files import read_source
+from planlang.resources import PLAN_SUFFIX
+from planlang.source import Source
+from planlang.syntax.format import format_source
+
+
+@click.command("fmt")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--check", is_flag=True, help="Change nothing; exit with 1 if a file would change.")
+@click.option("--diff", is_flag=True, help="Change nothing; print what would change.")
+@reporting
+def command(*, paths: tuple[str, ...], check: bool, diff: bool, style: str, color: str) -> int:
+    """Format plans: files, folders that are searched for them, or - for standard input.
+
+    A file is written only if what comes out parses to the same tree with the same comments.
+    """
+    reporter = Reporter(style, color)
+    worst = 0
+    changed = 0
+    findings: list[Finding] = []
+    files = list(_files(paths))
+    for path in files:
+        try:
+            source = read_stdin() if path is None else _read(path)
+            text, found = format_source(source)
+            findings += found
+            if text is None:
+                continue
+            if path is None and not (check or diff):
+                click.echo(text, nl=False)
+            elif text != source.text:
+                changed += 1
+                if diff:
+                    click.echo(_diff(source, text), nl=False)
+                elif check:
+                    click.echo(f"would format {source.name}", err=True)
+                elif path is not None:
+                    write_output(path, text)
+        except PlanError as error:
+            findings += error.findings
+    worst = reporter.report(findings)
+    if not files:
+        click.echo("there is no .plan file", err=True)
+    elif not (check or diff) and style == "full" and None not in files:
+        click.echo(f"{_files_text(changed)} formatted, {_files_text(len(files) - changed)} left as they were", err=True)
+    return worst or int(changed > 0 and (check or diff))
+
+
+def _files_text(count: int) -> str:
+    return f"{count} file{'' if count == 1 else 's'}"
+
+
+def _files(paths: tuple[str, ...]) -> Iterator[Path | None]:
+    for name in paths:
+        path = Path(name)
+        if name == STDIN:
+            yield None
+        elif path.is_dir():
+            yield from sorted(path.rglob(f"*{PLAN_SUFFIX}"))
+        else:
+            yield path
+
+
+def _read(path: Path) -> Source:
+    source = read_source(path)
+    if isinstance(source, Finding):
+        raise PlanError([source])
+    return source
+
+
+def _diff(source: Source, text: str) -> str:
+    lines = difflib.unified_diff(
+        source.text.splitlines(keepends=True), text.splitlines(keepends=True), source.name, f"{source.name} (formatted)"
+    )
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

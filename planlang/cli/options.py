@@ -1,0 +1,105 @@
+"""Options that several commands share, and the plan that they make of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from planlang.api import Plan, open_plan
+from planlang.compiler import Compiled
+from planlang.diagnostics.finding import Finding, PlanError
+from planlang.diagnostics.render import FORMATS
+from planlang.model.tree import Tree
+from planlang.model.trees import named_model
+from planlang.plan.files import MOST_BYTES, decode, load
+from planlang.source import Source
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the command line asks to be compiled."""
+
+    plan: str
+    model: str | None
+    cls: str | None
+    tp: int | None
+    options: tuple[str, ...]
+
+    def compile(self) -> Compiled:
+        """The compiled plan, with its findings.
+
+        Raises:
+            PlanError: the plan cannot be read, or there is no such model.
+        """
+        tree = self._tree()
+        return self._opened().compile(tree, tp=self.tp)
+
+    def _opened(self) -> Plan:
+        options = dict(map(_assignment, self.options))
+        if self.plan != STDIN:
+            return open_plan(self.plan, options)
+        source = read_stdin()
+        program, findings = load(source)
+        return Plan(source, program, options, findings)
+
+    def _tree(self) -> Tree | None:
+        if self.model is None:
+            if self.cls is not None:
+                raise click.UsageError("--as names the class of a model: give --model too")
+            return None
+        tree = named_model(self.model, self.cls)
+        if isinstance(tree, Finding):
+            raise PlanError([tree])
+        return tree
+
+
+def read_stdin() -> Source:
+    """The text on standard input."""
+    content = sys.stdin.buffer.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise click.UsageError(f"standard input holds more than {MOST_BYTES // 2**20} MiB, more than any plan needs")
+    source = decode(content, "<stdin>")
+    if isinstance(source, Finding):
+        raise PlanError([source])
+    return source
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise click.UsageError(f"-D takes NAME=VALUE, not {text!r}")
+    return name, value
+
+
+def compiling(command: Command) -> Command:
+    """Adds the plan and the options that say what it is compiled for."""
+    for decorate in reversed(
+        (
+            click.argument("plan"),
+            click.option("--model", metavar="MODEL", help="A catalog name, a config.json, or its folder."),
+            click.option(
+                "--as", "cls", metavar="CLASS", help="Which class of the model: Qwen3ForSequenceClassification."
+            ),
+            click.option("--tp", type=click.IntRange(1, 2**20), metavar="N", help="How many ranks the axis `tp` has."),
+            click.option("-D", "options", multiple=True, metavar="NAME=VALUE", help="Sets an option of the plan."),
+        )
+    ):
+        command = decorate(command)
+    return reporting(command)
+
+
+def reporting(command: Command) -> Command:
+    """Adds the options that say how findings are printed."""
+    command = click.option(
+        "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Whether to use colours."
+    )(command)
+    return click.option(
+        "--format", "style", type=click.Choice(FORMATS), default="full", help="How findings are printed."
+    )(command)

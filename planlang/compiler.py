@@ -1,0 +1,143 @@
+"""The whole compiler on one screen: read, parse, resolve, match, check; the targets emit what comes out.
+
+Every stage returns values and findings, and no stage raises for a user's mistake. Read this file first, then
+`syntax/nodes.py` (what was written), `plan/ir.py` (what it means), `model/tree.py` (what it is about) and one target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from planlang.analysis.alternatives import check_alternatives
+from planlang.analysis.assign import Assignment, assign
+from planlang.analysis.checks import check
+from planlang.analysis.checks.case import Case
+from planlang.analysis.foreign import for_other_model
+from planlang.analysis.keys import Keyed, merged_keys
+from planlang.analysis.regions import Sites
+from planlang.diagnostics.finding import Finding, PlanError, has_errors, in_order
+from planlang.model.tree import Tree
+from planlang.model.trees import class_tree
+from planlang.plan import ir
+from planlang.plan.files import Program, load
+from planlang.plan.resolve import Facts, resolve
+from planlang.source import Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the caller decides.
+
+    Attributes:
+        model: the model to compile for; without one, a plan is compiled for the classes that it names.
+        options: the plan's options by name: values, or texts as `-D` gives them.
+        sizes: how many ranks each mesh axis has.
+    """
+
+    model: Tree | None = None
+    options: Mapping[str, bool | int | str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """What comes out.
+
+    Attributes:
+        source: the text of the plan.
+        settings: what the caller decided.
+        plan: the resolved plan; `None` where the text holds none.
+        assignments: the rule of every module, one for the model or for each class.
+        keys: torch's keys, in the order of the plan.
+        findings: everything that was found, by place.
+    """
+
+    source: Source
+    settings: Settings
+    plan: ir.Plan | None
+    assignments: tuple[Assignment, ...] = ()
+    keys: tuple[Keyed, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error, so that nothing may be emitted."""
+        return self.plan is None or has_errors(self.findings)
+
+    def checked(self) -> Compiled:
+        """Itself.
+
+        Raises:
+            PlanError: there is an error.
+        """
+        if self.failed:
+            raise PlanError(self.findings)
+        return self
+
+
+def compile_source(source: Source, settings: Settings = Settings()) -> Compiled:
+    """Compiles a text."""
+    program, findings = load(source)
+    return compile_program(program, settings, findings)
+
+
+def compile_program(program: Program, settings: Settings, earlier: tuple[Finding, ...] = ()) -> Compiled:
+    """Compiles what was read; `earlier` is what was found while reading."""
+    config = settings.model.config if settings.model else None
+    plan, found = resolve(program, Facts(options=settings.options, sizes=settings.sizes, config=config))
+    return compile_plan(program.source, plan, settings, (*earlier, *found))
+
+
+def compile_plan(
+    source: Source, plan: ir.Plan | None, settings: Settings, earlier: tuple[Finding, ...] = ()
+) -> Compiled:
+    """Matches and checks a resolved plan."""
+    findings = list(earlier)
+    if plan is None:
+        return Compiled(source=source, settings=settings, plan=None, findings=in_order(findings))
+    trees, missing = _trees(plan, settings)
+    sites = [Sites(tree) for tree in trees]
+    assignments = tuple(assign(plan, each) for each in sites)
+    foreign = for_other_model(plan, settings.model, assignments)
+    if foreign and has_errors([foreign]):
+        return Compiled(source=source, settings=settings, plan=plan, findings=in_order([*findings, foreign]))
+    sizes = {axis.name: size for axis in plan.mesh if (size := axis.size or settings.sizes.get(axis.name))}
+    whole = not has_errors(findings)
+    findings += missing + ([foreign] if foreign else [])
+    for assignment in assignments:
+        findings += assignment.findings
+        findings += check(Case(assignment, sizes, whole))
+    findings += check_alternatives(plan, sites)
+    keys, clashes = merged_keys(assignments)
+    return Compiled(
+        source=source,
+        settings=settings,
+        plan=plan,
+        assignments=assignments,
+        keys=keys,
+        findings=in_order([*findings, *clashes]),
+    )
+
+
+def _trees(plan: ir.Plan, settings: Settings) -> tuple[list[Tree], list[Finding]]:
+    """The model, or the classes that the plan names, as far as they are known."""
+    if settings.model:
+        return [settings.model], []
+    found = [class_tree(name, plan) for name in plan.classes]
+    return [tree for tree in found if isinstance(tree, Tree)], [each for each in found if isinstance(each, Finding)]
+
+
+def read(path: Path, name: str = "") -> Source:
+    """The text of a plan file.
+
+    Raises:
+        PlanError: it cannot be read.
+    """
+    from planlang.plan.files import read_source
+
+    source = read_source(path, name)
+    if isinstance(source, Finding):
+        raise PlanError([source])
+    return source

@@ -1,0 +1,1 @@
+"""Findings: the table of codes, their pages, and how they are printed."""

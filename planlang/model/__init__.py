@@ -1,0 +1,1 @@
+"""Models as data: module trees, the catalog of published ones, their capture."""

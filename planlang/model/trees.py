@@ -1,0 +1,41 @@
+"""The trees of models and classes by name, with a finding where there is none: what the compiler and the command line ask."""
+
+from __future__ import annotations
+
+from planlang.diagnostics import codes
+from planlang.diagnostics.finding import Finding, nearest, or_list
+from planlang.model import catalog
+from planlang.model.resolve import ModelError, model_tree
+from planlang.model.tree import Tree
+from planlang.plan import ir
+
+_CODES = {
+    "unknown-model": codes.UNKNOWN_MODEL,
+    "bad-config": codes.BAD_MODEL_CONFIG,
+    "unknown-architecture": codes.UNKNOWN_ARCHITECTURE,
+    "unknown-class": codes.UNKNOWN_ARCHITECTURE,
+}
+
+
+def named_model(spec: str, cls: str | None = None) -> Tree | Finding:
+    """The tree of what `--model` (and `--as`) name."""
+    try:
+        return model_tree(spec, cls)
+    except ModelError as error:
+        return Finding(code=_CODES[error.code_hint], message=error.message, help=error.help)
+
+
+def class_tree(cls: str, plan: ir.Plan) -> Tree | Finding:
+    """The tree of a class that a plan names: from the catalog, or from transformers' default configuration of it."""
+    known = catalog.class_tree(cls)
+    if known:
+        return known
+    from planlang.model.capture import CaptureError, class_defaults
+
+    try:
+        return class_defaults(cls)
+    except (CaptureError, ImportError) as error:
+        near = nearest(cls, catalog.classes())
+        help_ = f"did you mean {or_list(near)}?" if near else "give `--model …`, a configuration or a catalog name"
+        message = f"the class `{cls}` is not known here: {error}"
+        return Finding(code=codes.UNKNOWN_CLASS, message=message, place=plan.place, help=help_)

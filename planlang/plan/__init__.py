@@ -1,0 +1,1 @@
+"""From files to the resolved plan: includes, options, conditions, names, styles."""

@@ -1,0 +1,1 @@
+"""The torch side: styles as objects, applying them to a model."""

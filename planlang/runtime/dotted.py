@@ -1,0 +1,157 @@
+"""Plans that somebody wrote in Python: a dotted path to a dict of torch's styles, read into the language's own form."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch.distributed.tensor import Partial, Placement, Replicate, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    PrepareModuleInput,
+    PrepareModuleInputOutput,
+    PrepareModuleOutput,
+    RowwiseParallel,
+    SequenceParallel,
+)
+
+from planlang import layout as layouts
+from planlang.diagnostics import codes
+from planlang.diagnostics.finding import Finding, PlanError
+from planlang.plan import ir
+from planlang.plan.styles import Colwise, Prepare, Replicated, Rowwise, Sequence, Style
+from planlang.runtime.replicate import ReplicateParallel
+from planlang.source import Source
+from planlang.syntax.nodes import Choice, Literal, Part, Path, Segment, Star, Target
+
+_GLOB = re.compile(r"\*|\[([^\]!][^\]]*)\]|[^*\[?]+")
+
+
+def imported_plan(path: str) -> tuple[Source, ir.Plan]:
+    """The plan behind a dotted path, found as NeMo-RL and Automodel find it: import, `getattr`, call a function.
+
+    Raises:
+        PlanError: it cannot be imported, or is not a dict of torch's styles.
+    """
+    module, _, attribute = path.rpartition(".")
+    try:
+        value = getattr(importlib.import_module(module), attribute)
+        if isinstance(value, types.FunctionType):
+            value = value()
+    except Exception as error:  # importing runs the user's code, which may raise anything
+        message = f"`{path}` cannot be imported: {type(error).__name__}: {error}"
+        help_ = "name a dict, or a function without parameters, as `package.module.attribute`"
+        raise PlanError([Finding(code=codes.UNRESOLVED_PATH, message=message, help=help_)]) from error
+    if not isinstance(value, Mapping):
+        message = f"`{path}` is a `{type(value).__name__}`, not a dict of parallel styles"
+        raise PlanError([Finding(code=codes.UNRESOLVED_PATH, message=message)])
+    findings: list[Finding] = []
+    entries = tuple(_rules(value, path, findings))
+    if findings:
+        raise PlanError(findings)
+    name = attribute if attribute.isidentifier() else "plan"
+    return Source(path, ""), ir.Plan(name=name, classes=(), entries=entries)
+
+
+def _rules(plan: Mapping[Any, Any], path: str, findings: list[Finding]) -> Iterator[ir.Rule]:
+    for key, value in plan.items():
+        try:
+            yield ir.Rule(target=Target(pattern=_path(key)), style=_style(value))
+        except _Unreadable as error:
+            message = f"`{path}` holds `{key}`, {error}"
+            findings.append(
+                Finding(code=codes.UNRESOLVED_PATH, message=message, help="write this entry in a `.plan` file")
+            )
+
+
+class _Unreadable(Exception):
+    """An entry that the language has no word for."""
+
+
+def _path(key: Any) -> Path:
+    """A key of torch's: one `fnmatch` pattern a segment."""
+    if not isinstance(key, str):
+        raise _Unreadable("which is no module name")
+    return Path(segments=tuple(Segment(parts=tuple(_parts(segment))) for segment in key.split(".") if key))
+
+
+def _parts(segment: str) -> Iterator[Part]:
+    at = 0
+    while at < len(segment):
+        found = _GLOB.match(segment, at)
+        if found is None:
+            raise _Unreadable(f"and the language has no `{segment[at]}` for one character")
+        if found[0] == "*":
+            yield Star() if len(segment) > 1 else Choice(options=((Star(),),))
+        elif found[1] is not None:
+            yield Choice(options=tuple((Literal(text=char),) for char in _characters(found[1])))
+        else:
+            yield Literal(text=found[0])
+        at = found.end()
+
+
+def _characters(text: str) -> Iterator[str]:
+    """What a character class holds: `0-3` and single characters."""
+    for run in re.finditer(r"(.)-(.)|(.)", text):
+        if run[3]:
+            yield run[3]
+        else:
+            yield from map(chr, range(ord(run[1]), ord(run[2]) + 1))
+
+
+def _style(style: Any) -> Style:
+    """A style of exactly one of torch's classes; a subclass may do anything."""
+    cls = type(style)
+    if cls is ColwiseParallel or cls is RowwiseParallel:
+        (in_,), (out,) = style.input_layouts, style.output_layouts
+        made = Colwise if cls is ColwiseParallel else Rowwise
+        return made(in_=_layout(in_), out=_layout(out), local=style.use_local_output)
+    if cls is SequenceParallel:
+        (placement,) = style.sequence_sharding
+        return Sequence(dim=placement.dim, local=style.use_local_output)
+    if cls is PrepareModuleInput:
+        return Prepare(**_inputs(style), local_in=style.use_local_output)
+    if cls is PrepareModuleOutput:
+        return Prepare(**_outputs(style), local_out=style.use_local_output)
+    if cls is PrepareModuleInputOutput:
+        inner, outer = style.prepare_module_input, style.prepare_module_output
+        return Prepare(
+            **_inputs(inner), **_outputs(outer), local_in=inner.use_local_output, local_out=outer.use_local_output
+        )
+    if cls is ReplicateParallel:
+        return Replicated(grad=style.grad)
+    raise _Unreadable(f"a `{cls.__name__}`, which is no style of torch's own classes")
+
+
+def _inputs(style: PrepareModuleInput) -> dict[str, Any]:
+    keywords = style.input_kwarg_layouts or {}
+    wanted = style.desired_input_kwarg_layouts or {}
+    named = tuple((name, _conversion(keywords[name], wanted[name])) for name in keywords)
+    if style.input_layouts and any(named):
+        raise _Unreadable("which converts positional inputs and inputs by name at once")
+    pairs = zip(style.input_layouts or (), style.desired_input_layouts or (), strict=True)
+    return {"inputs": tuple(_conversion(*pair) for pair in pairs), "keywords": named}
+
+
+def _outputs(style: PrepareModuleOutput) -> dict[str, Any]:
+    pairs = zip(style.output_layouts, style.desired_output_layouts, strict=True)
+    return {"outputs": tuple(_conversion(*pair) for pair in pairs)}
+
+
+def _conversion(source: Placement | None, target: Placement | None) -> Any:
+    return None if source is None or target is None else layouts.Conversion(_layout(source), _layout(target))
+
+
+def _layout(placement: Placement) -> layouts.Layout:
+    match placement:
+        case Replicate():
+            return layouts.Replicate()
+        case Shard():
+            return layouts.Shard(placement.dim)
+        case Partial(reduce_op=op) if op in layouts.REDUCE_OPS:
+            return layouts.Partial(op)
+        case _:
+            raise _Unreadable(f"which uses the placement `{placement}`")

@@ -1,0 +1,267 @@
+"""Text to syntax tree, with one finding for each mistake.
+
+A file without mistakes is parsed in one go. Otherwise each statement is parsed by itself, and where one does not parse,
+the rest of the file still does: a block is opened and the statements in it are read one by one; a bracket left open ends
+where the next statement seems to begin.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any, ClassVar
+
+from lark import Lark, TextSlice, Token
+from lark.exceptions import UnexpectedInput
+
+from planlang import resources
+from planlang.diagnostics import codes
+from planlang.diagnostics.finding import Finding
+from planlang.source import Source, Span
+from planlang.syntax.build import MOST_DEPTH, Builder
+from planlang.syntax.chunks import Chunk, chunks, comments, next_statement
+from planlang.syntax.fault import Fault
+from planlang.syntax.messages import syntax_fault
+from planlang.syntax.nodes import AnyStatement, Broken, Comments, File, Style, Target, When
+from planlang.version import __version__
+
+_WHEN = re.compile(r"(?:else[ \t]+)?when\b")
+_BLOCK_OPEN = re.compile(r"\{[ \t\r]*(?:#[^\n]*)?\n")
+_BLOCK_EDGE = re.compile(r"^[ \t]*(?P<close>\})|(?P<open>\{)[ \t\r]*(?:#[^\n]*)?$", re.MULTILINE)
+_ELSE = re.compile(r"[ \t]*else\b[ \t]*")
+_DECLARES = re.compile(r"(?:let|option)[ \t]+(\w+)")
+
+
+class _Newlines:
+    """Drops newlines inside parentheses, maps and sets, where they do not count."""
+
+    always_accept: ClassVar[tuple[str, ...]] = ("_NL",)
+
+    def process(self, stream: Iterator[Token]) -> Iterator[Token]:
+        opened: list[str] = []
+        for token in stream:
+            match token.type:
+                case "_NL" if opened and opened[-1] != "BLOCK_OPEN":
+                    continue
+                case "LPAR" | "MAP_OPEN" | "BLOCK_OPEN":
+                    opened.append(token.type)
+                case "RPAR" | "RBRACE" if opened:
+                    opened.pop()
+            yield token
+
+
+@cache
+def lark() -> Lark:
+    """The parser, built once a process; its tables are kept in the user's cache directory."""
+    folder = resources.cache_directory()
+    return Lark(
+        resources.grammar(),
+        parser="lalr",
+        lexer="contextual",
+        start=["file", "statement", "when_head", "pattern", "style"],
+        maybe_placeholders=False,
+        propagate_positions=False,
+        postlex=_Newlines(),  # type: ignore[arg-type]
+        transformer=Builder(),  # type: ignore[arg-type]
+        cache=str(folder / f"grammar-{__version__}.lark") if folder else False,
+    )
+
+
+def parse(source: Source) -> tuple[File, tuple[Finding, ...]]:
+    """The syntax tree of a text and what is wrong with it; what could not be read is a `Broken` statement."""
+    reader = _Reader(source)
+    statements = reader.whole() or tuple(reader.statements(0, len(source.text)))
+    if "#" in source.text:
+        statements = _with_comments(statements, source)
+    return File(statements=statements, span=Span(0, len(source.text))), tuple(reader.findings)
+
+
+def parse_target(text: str) -> Target:
+    """A pattern by itself, with or without `?`.
+
+    Raises:
+        Fault: it is not well formed.
+    """
+    pattern = _alone(text, "pattern")
+    return pattern if isinstance(pattern, Target) else Target(pattern=pattern, span=pattern.span)
+
+
+def parse_style(text: str) -> Style:
+    """A style by itself.
+
+    Raises:
+        Fault: it is not well formed.
+    """
+    style: Style = _alone(text, "style")
+    return style
+
+
+def _alone(text: str, start: str) -> Any:
+    chunk = next(chunks(text, 0, len(text)), Chunk(0, 0))
+    if chunk.depth > MOST_DEPTH:
+        raise Fault(codes.TOO_DEEP, Span(0, len(text)), f"brackets are nested more than {MOST_DEPTH} deep")
+    try:
+        return lark().parse(text, start=start)
+    except UnexpectedInput as error:
+        raise syntax_fault(error, text, chunk) from None
+
+
+class _Reader:
+    """One pass over one text."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.text = source.text
+        self.findings: list[Finding] = []
+
+    def whole(self) -> tuple[AnyStatement, ...]:
+        """All statements, or none if there is any mistake."""
+        try:
+            if any(chunk.depth > MOST_DEPTH for chunk in chunks(self.text, 0, len(self.text))):
+                return ()
+            file: File = lark().parse(self.text, start="file")  # type: ignore[assignment]
+        except (Fault, UnexpectedInput):
+            return ()
+        return file.statements
+
+    def statements(self, start: int, end: int) -> Iterator[AnyStatement]:
+        """The statements between two offsets, each parsed by itself."""
+        for chunk in chunks(self.text, start, end):
+            try:
+                yield self._parse(chunk, "statement")
+            except Fault as fault:
+                self._report(fault)
+                yield self._broken(chunk)
+            except UnexpectedInput as error:
+                yield from self._recover(chunk, error)
+
+    def _parse(self, chunk: Chunk, start: str) -> Any:
+        if chunk.depth > MOST_DEPTH:
+            span = Span(chunk.start, min(chunk.end, chunk.start + 40))
+            message = f"brackets are nested {chunk.depth} deep, and {MOST_DEPTH} is the most"
+            raise Fault(codes.TOO_DEEP, span, message, help="write it flatter")
+        return lark().parse(TextSlice(self.text, chunk.start, chunk.end), start=start)  # type: ignore[arg-type]
+
+    def _recover(self, chunk: Chunk, error: UnexpectedInput) -> Iterator[AnyStatement]:
+        opening = _BLOCK_OPEN.search(self.text, chunk.start, chunk.end)
+        if opening and _WHEN.match(self.text, chunk.start):
+            yield from self._block(chunk, opening.start())
+            return
+        following = next_statement(self.text, chunk) if chunk.unclosed >= 0 else chunk.end
+        if following < chunk.end:
+            first = next(chunks(self.text, chunk.start, following))
+            self._report(syntax_fault(error, self.text, first))
+            yield self._broken(first)
+            yield from self.statements(following, chunk.end)
+        else:
+            self._report(syntax_fault(error, self.text, chunk))
+            yield self._broken(chunk)
+
+    def _block(self, chunk: Chunk, opening: int) -> Iterator[AnyStatement]:
+        """A `when` that does not parse as a whole: its condition and its statements by themselves."""
+        word = _WHEN.match(self.text, chunk.start)
+        assert word is not None
+        begin = word.end() - len("when")
+        found = len(self.findings)
+        try:
+            self._parse(Chunk(begin, opening), "when_head")
+        except Fault as fault:
+            self._report(fault)
+        except UnexpectedInput as error:
+            self._report(syntax_fault(error, self.text, Chunk(begin, opening)))
+        inner = tuple(self._inside(opening, chunk.end))
+        if len(self.findings) == found:  # nothing in it is wrong, so the way its parts stand together is
+            message = "the block is not written as blocks are"
+            self._report(
+                Fault(
+                    codes.UNEXPECTED_TEXT, Span(chunk.start, opening + 1), message, help="`when … {`, `} else {`, `}`"
+                )
+            )
+        yield Broken(span=Span(chunk.start, chunk.end))
+        for statement in inner:
+            yield Broken(span=statement.span, declares=_declares(self.text, statement.span))
+
+    def _behind_block(self, start: int, end: int) -> Iterator[AnyStatement]:
+        """What follows a closing brace: `else` on its line, or the rest of the file."""
+        found = _ELSE.match(self.text, start, end)
+        at = found.end() if found else start
+        opening = _BLOCK_OPEN.search(self.text, at, end) if found else None
+        if opening and _WHEN.match(self.text, at):
+            yield from self._block(Chunk(at, end), opening.start())
+        elif opening and opening.start() == at:
+            yield from self._inside(at, end)
+        else:
+            line_end = self.text.find("\n", start, end)
+            line_end = end if line_end < 0 else line_end
+            for chunk in chunks(self.text, start, line_end):
+                span = Span(chunk.start, chunk.end)
+                message = f"`{self.text[chunk.start : chunk.end][:40]}` stands behind a block"
+                self._report(Fault(codes.UNEXPECTED_TEXT, span, message, help="put it on a line of its own"))
+            yield from self.statements(line_end, end)
+
+    def _inside(self, opening: int, end: int) -> Iterator[AnyStatement]:
+        """The statements of the block that opens at `opening`, and what follows it."""
+        closing = self._closing(opening, end)
+        yield from self.statements(opening + 1, closing if closing >= 0 else end)
+        if closing >= 0:
+            yield from self._behind_block(closing + 1, end)
+        else:
+            span = Span(opening, opening + 1)
+            self._report(Fault(codes.UNCLOSED_BRACKET, span, "the block is never closed", help="add `}`"))
+
+    def _closing(self, opening: int, end: int) -> int:
+        """Where the block that opens at `opening` seems to close; -1 where it does not.
+
+        Only braces at the ends and beginnings of lines count: one that is missing within a line ends no block.
+        """
+        level = 0
+        for mark in _BLOCK_EDGE.finditer(self.text, opening, end):
+            if mark["close"]:
+                level -= 1
+                if level == 0:
+                    return mark.end("close") - 1
+            if mark["open"]:
+                level += 1
+        return -1
+
+    def _broken(self, chunk: Chunk) -> Broken:
+        span = Span(chunk.start, chunk.end)
+        return Broken(span=span, declares=_declares(self.text, span))
+
+    def _report(self, fault: Fault) -> None:
+        place = self.source.place(fault.span)
+        self.findings.append(
+            Finding(code=fault.code, message=fault.message, place=place, label=fault.label, help=fault.help)
+        )
+
+
+def _declares(text: str, span: Span) -> str:
+    found = _DECLARES.match(text, span.start, span.end)
+    return found[1] if found else ""
+
+
+def _with_comments(statements: tuple[AnyStatement, ...], source: Source) -> tuple[AnyStatement, ...]:
+    """The statements with the comment lines right above them and the comment behind them."""
+    own: dict[int, str] = {}
+    behind: dict[int, str] = {}
+    for comment in comments(source.text):
+        line, _ = source.position(comment.span.start)
+        (own if comment.own_line else behind)[line] = comment.text
+
+    def attach(statement: AnyStatement) -> AnyStatement:
+        first, _ = source.position(statement.span.start)
+        last, _ = source.position(max(statement.span.end - 1, 0))
+        above: list[str] = []
+        line = first - 1
+        while line in own:
+            above.insert(0, own[line])
+            line -= 1
+        if isinstance(statement, When):
+            then, otherwise = tuple(map(attach, statement.then)), tuple(map(attach, statement.otherwise))
+            statement = replace(statement, then=then, otherwise=otherwise)
+        found = Comments(above=tuple(above), behind=behind.get(last, ""))
+        return replace(statement, comments=found) if found.above or found.behind else statement
+
+    return tuple(map(attach, statements))

@@ -1,0 +1,216 @@
+"""The target `python`: a module with the plan as torch's styles, which imports torch alone wherever it can."""
+
+from __future__ import annotations
+
+import json
+import keyword
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import assert_never
+
+from planlang.analysis.keys import Keyed
+from planlang.compiler import Compiled
+from planlang.diagnostics import codes
+from planlang.diagnostics.finding import Finding, or_list
+from planlang.layout import Conversion, Layout, Partial, Replicate, Shard
+from planlang.plan import ir
+from planlang.plan.styles import Colwise, Custom, Prepare, Replicated, Rowwise, Scalar, Sequence, Skip, Style, axis_of
+from planlang.targets.expressions import Expression, call, lines, mapping, sequence
+from planlang.version import __version__
+
+_PLACEMENTS = "torch.distributed.tensor"
+_STYLES = "torch.distributed.tensor.parallel"
+_OWN = "planlang"
+
+
+def check(compiled: Compiled) -> Iterator[Finding]:
+    """What this target cannot say, and what it needs."""
+    assert compiled.plan is not None
+    axes: dict[str, ir.Rule] = {}
+    for keyed in compiled.keys:
+        axis = axis_of(keyed.rule.style)
+        if axis:
+            axes.setdefault(axis, keyed.rule)
+    if len(axes) > 1:
+        rule = list(axes.values())[1]
+        message = f"torch applies a plan to one mesh axis, and this one uses {or_list(axes).replace(' or ', ' and ')}"
+        yield Finding(code=codes.SEVERAL_AXES, message=message, place=rule.place, help="write a plan for each axis")
+    own = next((keyed.rule for keyed in compiled.keys if isinstance(keyed.rule.style, Replicated)), None)
+    if own:
+        message = "torch has no style `replicate`, so the emitted module imports planlang"
+        yield Finding(
+            code=codes.IMPORTS_PLANLANG,
+            message=message,
+            place=own.place,
+            help="install planlang where the module is used",
+        )
+
+
+def emit(compiled: Compiled) -> str:
+    """The text of the module: the same bytes for the same plan, model, options and version."""
+    plan = compiled.checked().plan
+    assert plan is not None
+    used: dict[str, set[str]] = {_STYLES: {"ParallelStyle"}}
+    body = list(_entries(compiled, used))
+    names = {name for imported in used.values() for name in imported} | {"PLAN"}
+    function = f"{plan.name}_" if keyword.iskeyword(plan.name) or plan.name in names else plan.name
+    return "\n".join(
+        [
+            *_docstring(compiled, plan),
+            "",
+            *_imports(used),
+            "",
+            "",
+            f"def {function}() -> dict[str, ParallelStyle]:",
+            '    """The plan, with styles of its own on every call."""',
+            *(["    return {", *body, "    }"] if body else ["    return {}"]),
+            "",
+            "",
+            "PLAN: dict[str, ParallelStyle]",
+            "",
+            "",
+            "def __getattr__(name: str) -> dict[str, ParallelStyle]:",
+            '    """`PLAN` is a new dict each time, so whoever reads it may change it."""',
+            '    if name == "PLAN":',
+            f"        return {function}()",
+            '    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")',
+            "",
+        ]
+    )
+
+
+def _docstring(compiled: Compiled, plan: ir.Plan) -> list[str]:
+    settings = compiled.settings
+    made_for = settings.model.name if settings.model else ", ".join(plan.classes)
+    facts = [f"For {_base_name(made_for)}."]
+    sizes = {axis.name: axis.size or settings.sizes.get(axis.name) for axis in plan.mesh}
+    axes = ", ".join(name if size is None else f"{name}={size}" for name, size in sizes.items())
+    facts.append(f"Mesh: {axes}.")
+    if plan.options:
+        facts.append(f"Options: {', '.join(f'{name}={_option(value)}' for name, value in plan.options)}.")
+    source = compiled.source.path.name if compiled.source.path else _base_name(compiled.source.name)
+    text = [f"The tensor-parallel plan `{plan.name}`.", ""]
+    if plan.description:
+        text += [*plan.description, ""]
+    text += [*facts, f"Made from {source} by planlang {__version__}: change that file, not this one."]
+    escaped = [line.replace("\\", "\\\\").replace('"""', '\\"\\"\\"').rstrip() for line in text]
+    return [f'"""{escaped[0]}', *escaped[1:], '"""']
+
+
+def _base_name(name: str) -> str:
+    """The last part of a path, so that no folder of the machine is written down; published names stay whole."""
+    if name.startswith(("/", "./", "../", "~")) or "\\" in name or name.endswith((".plan", ".json", ".yaml")):
+        return name.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    return name
+
+
+def _option(value: bool | int | str | None) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _imports(used: dict[str, set[str]]) -> Iterator[str]:
+    """The import lines as isort sorts them: modules before names, each by the alphabet."""
+    for module in sorted(module for module, names in used.items() if not names):
+        yield f"import {module}"
+    for module in sorted(module for module, names in used.items() if names):
+        yield from _import(module, used[module])
+
+
+def _import(module: str, names: set[str]) -> list[str]:
+    line = f"from {module} import {', '.join(sorted(names))}"
+    return [line] if len(line) <= 88 else [f"from {module} import (", *(f"    {name}," for name in sorted(names)), ")"]
+
+
+def _entries(compiled: Compiled, used: dict[str, set[str]]) -> Iterator[str]:
+    for _, group in groupby(compiled.keys, key=lambda keyed: id(keyed.rule)):
+        yield from _rule(list(group), used)
+
+
+def _rule(group: list[Keyed], used: dict[str, set[str]]) -> Iterator[str]:
+    rule = group[0].rule
+    if isinstance(rule.style, Skip):
+        return
+    for comment in (*rule.above, *([rule.behind] if rule.behind else [])):
+        yield f"        # {comment}".rstrip()
+    for keyed in group:
+        yield from lines(f'"{keyed.key}": ', style_expression(rule.style, used), ",", 8)
+
+
+def style_expression(style: Style, used: dict[str, set[str]]) -> Expression:
+    """A style as a Python expression; what it needs imported is added to `used`, by module."""
+
+    def imported(module: str, name: str) -> str:
+        used.setdefault(module, set()).add(name)
+        return name
+
+    def placed(layout: Layout) -> str:
+        match layout:
+            case Replicate():
+                return imported(_PLACEMENTS, "Replicate") + "()"
+            case Shard(dim=dim):
+                return imported(_PLACEMENTS, "Shard") + f"({dim})"
+            case Partial(op=op):
+                return imported(_PLACEMENTS, "Partial") + ("()" if op == "sum" else f'("{op}")')
+            case _:
+                assert_never(layout)
+
+    match style:
+        case Colwise() | Rowwise():
+            name = "ColwiseParallel" if isinstance(style, Colwise) else "RowwiseParallel"
+            default = type(style)()
+            arguments: list[tuple[str, Expression]] = []
+            if style.in_ != default.in_:
+                arguments.append(("input_layouts", placed(style.in_)))
+            if style.out != default.out:
+                arguments.append(("output_layouts", placed(style.out)))
+            if style.local != default.local:
+                arguments.append(("use_local_output", str(style.local)))
+            return call(imported(_STYLES, name), arguments)
+        case Sequence():
+            arguments = [("sequence_dim", str(style.dim))] if style.dim != 1 else []
+            if style.local:
+                arguments.append(("use_local_output", "True"))
+            return call(imported(_STYLES, "SequenceParallel"), arguments)
+        case Prepare():
+            name = (
+                f"PrepareModule{'Input' if style.inputs or style.keywords else ''}{'Output' if style.outputs else ''}"
+            )
+            return call(imported(_STYLES, name), list(_prepare(style, placed)))
+        case Replicated():
+            return call(imported(_OWN, "ReplicateParallel"), [("grad", '"none"')] if style.grad == "none" else [])
+        case Custom():
+            module, _, cls = style.path.partition(":")
+            used.setdefault(module, set())
+            return call(f"{module}.{cls}", [(name, _free(value, placed)) for name, value in style.arguments])
+        case Skip():
+            raise ValueError("`skip` is no style of torch")
+        case _:
+            assert_never(style)
+
+
+def _free(value: Scalar | Layout, placed: Callable[[Layout], str]) -> str:
+    """An argument of a custom style; a text in double quotes, as formatters write it (it holds none itself)."""
+    if isinstance(value, Replicate | Shard | Partial):
+        return placed(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _prepare(style: Prepare, placed: Callable[[Layout], str]) -> Iterator[tuple[str, Expression]]:
+    def side(conversions: tuple[Conversion | None, ...], which: str) -> Expression:
+        items: list[Expression] = ["None" if c is None else placed(getattr(c, which)) for c in conversions]
+        return items[0] if len(items) == 1 and conversions[0] else sequence(items)
+
+    both = bool(style.inputs or style.keywords) and bool(style.outputs)
+    if style.inputs:
+        yield "input_layouts", side(style.inputs, "source")
+        yield "desired_input_layouts", side(style.inputs, "target")
+    if style.keywords:
+        yield "input_kwarg_layouts", mapping([(name, placed(c.source)) for name, c in style.keywords])
+        yield "desired_input_kwarg_layouts", mapping([(name, placed(c.target)) for name, c in style.keywords])
+    if style.local_in:
+        yield "use_local_input" if both else "use_local_output", "True"
+    if style.outputs:
+        yield "output_layouts", side(style.outputs, "source")
+        yield "desired_output_layouts", side(style.outputs, "target")
+        if not style.local_out:
+            yield "use_local_output", "False"
