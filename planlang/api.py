@@ -62,7 +62,7 @@ class Plan:
     def compile(
         self, model: Model | None = None, *, tp: int | None = None, sizes: Mapping[str, int] | None = None
     ) -> Compiled:
-        """The plan matched and checked against a model, or against the classes that it names; errors are in its findings.
+        """The plan matched and checked against a model or against the classes that it names, with all findings.
 
         Args:
             model: a name of the catalog, a `config.json` or its folder, a configuration, or a module.
@@ -343,6 +343,6 @@ def _value_at(source: Source, key: str) -> Any:
 
 
 def _described(value: Any) -> str:
-    if value is None:
-        return "empty"
-    return {dict: "a mapping", list: "a list"}.get(type(value), repr(value))
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    return "empty" if value is None else repr(value)

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from planlang.analysis.alternatives import check_alternatives
-from planlang.analysis.assign import Assignment, assign
+from planlang.analysis.assign import Assignment, assign, unmatched
 from planlang.analysis.checks import check
 from planlang.analysis.checks.case import Case
 from planlang.analysis.foreign import for_other_model
 from planlang.analysis.keys import Keyed, merged_keys
 from planlang.analysis.regions import Sites
-from planlang.diagnostics.finding import Finding, PlanError, has_errors, in_order
+from planlang.diagnostics.finding import Finding, PlanError, has_errors, in_order, new_places
 from planlang.model.tree import Tree
 from planlang.model.trees import class_tree
 from planlang.plan import ir
@@ -106,9 +106,9 @@ def compile_plan(
     sizes = {axis.name: size for axis in plan.mesh if (size := axis.size or settings.sizes.get(axis.name))}
     whole = not has_errors(findings)
     findings += missing + ([foreign] if foreign else [])
+    findings += unmatched(plan, assignments)
     for assignment in assignments:
-        findings += assignment.findings
-        findings += check(Case(assignment, sizes, whole))
+        findings += new_places(findings, [*assignment.findings, *check(Case(assignment, sizes, whole))])
     findings += check_alternatives(plan, sites)
     keys, clashes = merged_keys(assignments)
     return Compiled(
@@ -125,7 +125,7 @@ def _trees(plan: ir.Plan, settings: Settings) -> tuple[list[Tree], list[Finding]
     """The model, or the classes that the plan names, as far as they are known."""
     if settings.model:
         return [settings.model], []
-    found = [class_tree(name, plan) for name in plan.classes]
+    found = [class_tree(name, plan.place) for name in plan.classes]
     return [tree for tree in found if isinstance(tree, Tree)], [each for each in found if isinstance(each, Finding)]
 
 

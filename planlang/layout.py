@@ -58,8 +58,8 @@ class Conversion:
 def shard_size(size: int, parts: int, rank: int = 0) -> int:
     """The length of `rank`'s part of a dimension of length `size` cut into `parts`, as `torch.chunk` cuts it.
 
-    Every part is ``ceil(size / parts)`` long until the dimension runs out, so rank 0 holds the longest part and the last
-    ranks may hold none (`torch.distributed.tensor.placement_types.Shard`).
+    Every part is ``ceil(size / parts)`` long until the dimension runs out, so rank 0 holds the longest part and the
+    last ranks may hold none (`torch.distributed.tensor.placement_types.Shard`).
     """
     step = -(-size // parts)
     return max(0, min(step, size - rank * step))

@@ -1,7 +1,7 @@
 """The bundled plans as torch's styles: `planlang.plans.qwen_stable` is a new dict at every access.
 
-A consumer that resolves `pkg.mod.attr` by import and `getattr` (NeMo-RL's `custom_parallel_plan`, Automodel's `tp_plan`)
-takes `planlang.plans.qwen_stable` as it is, and may change the classes of the styles in it.
+A consumer that resolves `pkg.mod.attr` by import and `getattr` (NeMo-RL's `custom_parallel_plan`, Automodel's
+`tp_plan`) takes `planlang.plans.qwen_stable` as it is, and may change the classes of the styles in it.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ def bundled_plans() -> dict[str, Path]:
 def cache_directory() -> Path | None:
     """A folder of the user's own for what can be remade, mode 0700; `None` where there can be none.
 
-    `PLANLANG_CACHE_DIR` names another; an empty value switches caching off. A folder that belongs to somebody else, or that
-    others may write to, is not used: what lies in it is unpickled.
+    `PLANLANG_CACHE_DIR` names another; an empty value switches caching off. A folder that belongs to somebody else, or
+    that others may write to, is not used: what lies in it is unpickled.
     """
     named = os.environ.get("PLANLANG_CACHE_DIR")
     if named == "":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from planlang.analysis.match import region
@@ -31,12 +32,14 @@ class Assignment:
         sites: the tree.
         pieces: for each site, disjoint pieces; what is in none has no rule.
         reached: how each entry matched before anything was replaced, in the order of the plan.
+        unmatched: the entries that match nothing, though they should.
         findings: what is wrong.
     """
 
     sites: Sites
     pieces: dict[int, list[Piece]] = field(default_factory=dict)
     reached: list[tuple[ir.Entry, Region]] = field(default_factory=list)
+    unmatched: list[ir.Entry] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
     def rule_of(self, site: Site) -> list[Piece]:
@@ -59,7 +62,7 @@ def assign(plan: ir.Plan, sites: Sites) -> Assignment:
             continue
         assignment.reached.append((entry, found))
         if not found and not entry.target.optional:
-            assignment.findings.append(_unmatched(entry, sites))
+            assignment.unmatched.append(entry)
         match entry:
             case ir.Rule():
                 _add(assignment, entry, found)
@@ -148,12 +151,20 @@ def _overlap(rule: ir.Rule, other: ir.Rule, site: Site, box: Box) -> Finding:
     )
 
 
-def _unmatched(entry: ir.Entry, sites: Sites) -> Finding:
-    near = corrected(entry.target.pattern, sites)
-    help_ = f"did you mean {or_list(near)}?" if near else "mark it with `?` if it may match nothing"
-    what = {ir.Rule: "rule", ir.Drop: "`drop`", ir.Expect: "`expect`"}[type(entry)]
-    message = f"the {what} matches no module of {sites.tree.name}"
-    return Finding(code=codes.UNMATCHED_RULE, message=message, place=target_place(entry), help=help_)
+def unmatched(plan: ir.Plan, assignments: Sequence[Assignment]) -> Iterator[Finding]:
+    """One finding for each entry that matches nothing in the model, or in one or more of the plan's classes."""
+    for entry in plan.entries:
+        without = [each.sites for each in assignments if any(entry is other for other in each.unmatched)]
+        if not without:
+            continue
+        near = corrected(entry.target.pattern, without[0])
+        what = {ir.Rule: "rule", ir.Drop: "`drop`", ir.Expect: "`expect`"}[type(entry)]
+        models = or_list(sites.tree.name for sites in without)
+        help_ = f"did you mean {or_list(near)}?" if near else "mark it with `?` if it may match nothing"
+        if near and len(without) < len(assignments):
+            help_ = "mark it with `?` if it is meant for the other classes alone"
+        message = f"the {what} matches no module of {models}"
+        yield Finding(code=codes.UNMATCHED_RULE, message=message, place=target_place(entry), help=help_)
 
 
 def _uncountable(entry: ir.Entry, error: Uncounted | TooMany) -> Finding:

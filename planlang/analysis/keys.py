@@ -1,8 +1,9 @@
 """The keys under which torch finds the modules of a plan: one `fnmatch` pattern a segment, disjoint.
 
 `parallelize_module` reads `*` as one segment and refuses a module that two keys reach, so what a plan says of single
-layers must not be covered by what it says of all. Where every layer follows one rule the key has a `*`; elsewhere layers
-are named one by one, or, where their number is open, by character classes: all numbers but 0 to 3 are `[4-9]` and `??*`.
+layers must not be covered by what it says of all. Where every layer follows one rule the key has a `*`; elsewhere
+layers are named one by one, or, where their number is open, by character classes: all numbers but 0 to 3 are `[4-9]`
+and `??*`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from planlang.analysis.assign import Assignment
 from planlang.analysis.regions import Box, Site, without
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding
-from planlang.model.indices import IndexSet
+from planlang.indices import IndexSet
 from planlang.plan import ir
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from planlang.analysis.regions import Box, Region, Site, Sites, difference
-from planlang.model.indices import IndexSet
+from planlang.indices import IndexSet
 from planlang.model.tree import Node
 from planlang.plan.patterns import indices, matches
 from planlang.syntax.nodes import AnyDepth, Except, OfClass, Path, Pattern, Segment
@@ -91,7 +91,7 @@ def _advance(segments: tuple[Segment | AnyDepth, ...], positions: list[int], nam
 def _split(
     segments: tuple[Segment | AnyDepth, ...], positions: list[int], among: IndexSet, length: int | None
 ) -> list[tuple[IndexSet, frozenset[int]]]:
-    """`among` cut into the sets of layers from which the same positions are reached; those that reach none are left out."""
+    """`among` cut into the sets of layers from which the same positions are reached, where any is."""
     stay = frozenset(position for position in positions if isinstance(segments[position], AnyDepth))
     pieces: list[tuple[IndexSet, frozenset[int]]] = [(among, stay)]
     for position in positions:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from planlang.model.indices import IndexSet
+from planlang.indices import IndexSet
 from planlang.model.tree import Node, Tree
 
 Box: TypeAlias = tuple[IndexSet, ...]

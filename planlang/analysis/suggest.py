@@ -56,9 +56,8 @@ def _respelt(path: Path, sites: Sites) -> list[Pattern]:
 def _relocated(path: Path, sites: Sites) -> list[Pattern]:
     """The path with the beginning it lacks, or below whatever it is below: `layers.*` for `model.layers.*`."""
     segments = path.segments
-    found: list[Pattern] = []
-    for top in dict.fromkeys(site.path[0] for site in sites.all if site.path and isinstance(site.path[0], str)):
-        found.append(replace(path, segments=(_literal(top), *segments)))
+    tops = dict.fromkeys(site.path[0] for site in sites.all if site.path and isinstance(site.path[0], str))
+    found: list[Pattern] = [replace(path, segments=(_literal(top), *segments)) for top in tops]
     if len(segments) > 1 and not isinstance(segments[0], AnyDepth):
         found.append(replace(path, segments=(AnyDepth(), *segments[1:])))
         found.append(replace(path, segments=(segments[0], AnyDepth(), *segments[1:])))

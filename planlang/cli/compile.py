@@ -30,7 +30,7 @@ def command(
     target: str,
     output: Path | None,
 ) -> int:
-    """Write PLAN (a file, a bundled plan, or - for standard input) for PyTorch.
+    r"""Write PLAN (a file, a bundled plan, or - for standard input) for PyTorch.
 
     Without --model it is compiled for the classes that it names, for any number of layers.
 

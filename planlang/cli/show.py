@@ -19,7 +19,8 @@ from planlang.diagnostics.finding import PlanError
 from planlang.layout import Conversion, Layout
 from planlang.model.tree import Parameter
 from planlang.plan import ir
-from planlang.plan.styles import Colwise, Custom, Prepare, Replicated, Rowwise, Sequence, Skip
+from planlang.plan.styles import Colwise, Custom, Prepare, Replicated, Rowwise, Skip
+from planlang.plan.styles import Sequence as SequenceStyle
 from planlang.syntax.printer import target_text
 
 MOST_UNCOVERED = 12
@@ -39,7 +40,7 @@ def command(
     color: str,
     as_json: bool,
 ) -> int:
-    """Show what PLAN does to every module of a model: styles, layouts, what a rank holds, and what no rule reaches.
+    r"""Show what PLAN does to every module of a model: styles, layouts, what a rank holds, and what no rule reaches.
 
     \b
         planlang show qwen_stable --model Qwen/Qwen3-8B --tp 8
@@ -85,7 +86,7 @@ def _boundary(keyed: Keyed) -> tuple[str, str, str]:
     match keyed.rule.style:
         case Colwise() | Rowwise() as style:
             return style.word, str(style.in_), _kept(str(style.out), style.local)
-        case Sequence() as style:
+        case SequenceStyle() as style:
             return style.word, f"shard({style.dim})", _kept(f"shard({style.dim})", style.local)
         case Prepare() as style:
             by_name = [f"{name}: {conversion}" for name, conversion in style.keywords]

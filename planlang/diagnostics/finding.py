@@ -87,6 +87,12 @@ def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(dict.fromkeys(findings), key=key))
 
 
+def new_places(known: Iterable[Finding], more: Iterable[Finding]) -> list[Finding]:
+    """Those of `more` that say something new: what two classes of a plan have in common is one mistake."""
+    places = {(finding.code, finding.place) for finding in known if finding.place}
+    return [finding for finding in more if (finding.code, finding.place) not in places]
+
+
 def nearest(word: str, names: Iterable[str], limit: int = 3) -> tuple[str, ...]:
     """The names that `word` was most likely meant to be, best first."""
     return tuple(difflib.get_close_matches(word, sorted(set(names)), n=limit, cutoff=0.6))

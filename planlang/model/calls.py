@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from planlang.model.indices import IndexSet
+from planlang.indices import IndexSet
 from planlang.model.intern import Interner
 from planlang.model.tree import Call, Child, Node
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from planlang.model.indices import ALL, IndexSet
+from planlang.indices import ALL, IndexSet
 from planlang.model.intern import Interner
 from planlang.model.tree import Child, Kind, Node, Parameter, Tree
 

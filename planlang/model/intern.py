@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
-from planlang.model.indices import IndexSet
+from planlang.indices import IndexSet
 from planlang.model.tree import Child, Node, Tree
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from planlang.model.indices import IndexSet
+from planlang.indices import IndexSet
 from planlang.model.intern import Interner
 from planlang.model.tree import Call, Child, Kind, Node, Parameter, Tree
 

@@ -1,8 +1,8 @@
 """The module tree of a model, as data: what a plan is matched and checked against.
 
 Equal subtrees are one object, and the children of a `ModuleList` that are equal stand once with the set of their
-indices, so a 94-layer model is as small as a 2-layer one. A tree of a *class* rather than of a model has open index sets
-("any number of layers") and shapes only where every known model of the class agrees on the rank.
+indices, so a 94-layer model is as small as a 2-layer one. A tree of a *class* rather than of a model has open index
+sets ("any number of layers") and shapes only where every known model of the class agrees on the rank.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from planlang.model.indices import IndexSet
+from planlang.indices import IndexSet
 
 
 class Kind(StrEnum):
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of one module: its name in that module and its global shape, `()` dims of which may be -1 (unknown)."""
+    """A parameter of one module: its name in that module and its global shape; a dim of -1 is not known."""
 
     name: str
     shape: tuple[int, ...]
@@ -42,7 +42,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """How a module was called in one forward pass: the rank (number of dims) of each tensor, `None` for what is no tensor.
+    """How a module was called in one forward pass: how many dims each tensor has, `None` for what is no tensor.
 
     Attributes:
         inputs: one entry for each positional input.

@@ -1,4 +1,4 @@
-"""The trees of models and classes by name, with a finding where there is none: what the compiler and the command line ask."""
+"""The trees of models and classes by name, or a finding that says why there is none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from planlang.diagnostics.finding import Finding, nearest, or_list
 from planlang.model import catalog
 from planlang.model.resolve import ModelError, model_tree
 from planlang.model.tree import Tree
-from planlang.plan import ir
+from planlang.source import Place
 
 _CODES = {
     "unknown-model": codes.UNKNOWN_MODEL,
@@ -25,8 +25,8 @@ def named_model(spec: str, cls: str | None = None) -> Tree | Finding:
         return Finding(code=_CODES[error.code_hint], message=error.message, help=error.help)
 
 
-def class_tree(cls: str, plan: ir.Plan) -> Tree | Finding:
-    """The tree of a class that a plan names: from the catalog, or from transformers' default configuration of it."""
+def class_tree(cls: str, place: Place | None) -> Tree | Finding:
+    """The tree of a class that a plan names at `place`: from the catalog, or transformers' defaults for the class."""
     known = catalog.class_tree(cls)
     if known:
         return known
@@ -38,4 +38,4 @@ def class_tree(cls: str, plan: ir.Plan) -> Tree | Finding:
         near = nearest(cls, catalog.classes())
         help_ = f"did you mean {or_list(near)}?" if near else "give `--model …`, a configuration or a catalog name"
         message = f"the class `{cls}` is not known here: {error}"
-        return Finding(code=codes.UNKNOWN_CLASS, message=message, place=plan.place, help=help_)
+        return Finding(code=codes.UNKNOWN_CLASS, message=message, place=place, help=help_)

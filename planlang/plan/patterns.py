@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice, product
 from typing import assert_never
 
-from planlang.model.indices import IndexSet
+from planlang.indices import IndexSet
 from planlang.syntax.nodes import Choice, Literal, Part, Range, Segment, Star
 from planlang.syntax.paths import MOST_IN_RANGE
 

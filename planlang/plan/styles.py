@@ -1,8 +1,8 @@
 """The styles of the language, resolved: every argument has a value.
 
-One dataclass a style. Its fields are its arguments: their names, defaults and kinds are read from here by whatever needs
-them (argument checks, near names, printing, every target), so a new argument is one new field. Names and defaults follow
-`torch.distributed.tensor.parallel` (torch 2.13).
+One dataclass a style. Its fields are its arguments: their names, defaults and kinds are read from here by whatever
+needs them (argument checks, near names, printing, every target), so a new argument is one new field. Names and defaults
+follow `torch.distributed.tensor.parallel` (torch 2.13).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepare:
-    """`PrepareModuleInput`, `PrepareModuleOutput` or both: layouts change at the module's boundary, parameters stay.
+    """`PrepareModuleInput`, `…Output` or both: layouts change at the module's boundary, parameters stay.
 
     Attributes:
         inputs: one entry for each positional input, `None` for one that is left alone; empty where `in` is not given.
@@ -66,7 +66,7 @@ class Prepare:
         local_in: whether the module sees plain tensors (torch's default: false).
         local_out: whether plain tensors leave the module (torch's default: true).
 
-    In a plan `local` stands for the one of the two whose side is given; with both sides each is written by its own name.
+    In a plan `local` stands for the one whose side is given; with both sides each is written by its own name.
     """
 
     word: ClassVar[str] = "prepare"
@@ -100,7 +100,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Custom:
-    """A `ParallelStyle` of the user's own, named by `pkg.mod:Class` and imported only when styles are made or emitted."""
+    """A `ParallelStyle` of the user's own, named by `pkg.mod:Class`; imported only where styles are made."""
 
     word: ClassVar[str] = "custom"
     path: str

@@ -1,7 +1,7 @@
 """From grammar rules to nodes: one method a rule, called by Lark as it reduces.
 
-Methods get the children of their rule, tokens and nodes; no tree is made in between. What is wrong in itself (a number too
-long, a malformed pattern) is raised as a `Fault`. A test holds the methods' names to the grammar's.
+Methods get the children of their rule, tokens and nodes; no tree is made in between. What is wrong in itself (a number
+too long, a malformed pattern) is raised as a `Fault`. A test holds the methods' names to the grammar's.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class Builder:
         return nodes.Call(word=str(word), values=tuple(values), span=_span(word, close))
 
     def tuple(self, children: Children) -> nodes.Tuple:
-        return nodes.Tuple(values=tuple(children[1:-1]), span=_span(children[0], children[-1]))
+        return nodes.Tuple(values=(*children[1:-1],), span=_span(children[0], children[-1]))
 
     def map(self, children: Children) -> nodes.Map:
         return nodes.Map(entries=tuple(children[1:-1]), span=_span(children[0], children[-1]))
@@ -245,8 +245,8 @@ class Builder:
         operand, (among, close) = children
         return nodes.Member(operand=operand, among=among, span=_span(operand, close))
 
-    def set(self, children: Children) -> tuple[tuple[nodes.Condition, ...], Token]:
-        return tuple(children[1:-1]), children[-1]
+    def set(self, children: Children) -> Any:
+        return (*children[1:-1],), children[-1]
 
     def sum(self, children: Children) -> nodes.Condition:
         return _chain(children)

@@ -1,8 +1,8 @@
 """The formatter: one way to write each plan.
 
-Styles of neighbouring rules start in one column, comments behind neighbouring lines too. A statement that is longer than a
-line, or holds comments, is opened with one argument a line. It never changes meaning: `format_source` parses what it made
-and compares trees and comments before anyone may write it.
+Styles of neighbouring rules start in one column, comments behind neighbouring lines too. A statement that is longer
+than a line, or holds comments, is opened with one argument a line. It never changes meaning: `format_source` parses
+what it made and compares trees and comments before anyone may write it.
 """
 
 from __future__ import annotations

@@ -96,8 +96,8 @@ def _brackets(text: str, chunk: Chunk) -> Fault | None:
 
 
 def _characters(error: UnexpectedCharacters, text: str) -> Fault:
-    at = error.pos_in_stream
-    char = text[at] if at < len(text) else ""
+    at = error.pos_in_stream or 0
+    char = text[at : at + 1]
     span = Span(at, min(at + 1, len(text)))
     if char == '"':
         line_end = text.find("\n", at)

@@ -1,8 +1,8 @@
 """Text to syntax tree, with one finding for each mistake.
 
-A file without mistakes is parsed in one go. Otherwise each statement is parsed by itself, and where one does not parse,
-the rest of the file still does: a block is opened and the statements in it are read one by one; a bracket left open ends
-where the next statement seems to begin.
+A file without mistakes is parsed in one go. Otherwise each statement is parsed by itself, and where one does not
+parse, the rest of the file still does: a block is opened and the statements in it are read one by one; a bracket left
+open ends where the next statement seems to begin.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def lark() -> Lark:
         start=["file", "statement", "when_head", "pattern", "style"],
         maybe_placeholders=False,
         propagate_positions=False,
-        postlex=_Newlines(),  # type: ignore[arg-type]
-        transformer=Builder(),  # type: ignore[arg-type]
+        postlex=_Newlines(),
+        transformer=Builder(),
         cache=str(folder / f"grammar-{__version__}.lark") if folder else False,
     )
 
@@ -142,7 +142,7 @@ class _Reader:
             span = Span(chunk.start, min(chunk.end, chunk.start + 40))
             message = f"brackets are nested {chunk.depth} deep, and {MOST_DEPTH} is the most"
             raise Fault(codes.TOO_DEEP, span, message, help="write it flatter")
-        return lark().parse(TextSlice(self.text, chunk.start, chunk.end), start=start)  # type: ignore[arg-type]
+        return lark().parse(TextSlice(self.text, chunk.start, chunk.end), start=start)
 
     def _recover(self, chunk: Chunk, error: UnexpectedInput) -> Iterator[AnyStatement]:
         opening = _BLOCK_OPEN.search(self.text, chunk.start, chunk.end)

@@ -39,7 +39,10 @@ from planlang.syntax.nodes import (
 )
 
 KEYWORDS = frozenset(
-    ["plan", "for", "mesh", "extends", "drop", "let", "option", "when", "else", "require", "expect", "override", "except", "is", "custom", "and", "or", "not", "in", "true", "false", "none"]
+    (
+        *("plan", "for", "mesh", "extends", "drop", "let", "option", "when", "else", "require", "expect", "override"),
+        *("except", "is", "custom", "and", "or", "not", "in", "true", "false", "none"),
+    )
 )
 _PLAIN = re.compile(r"\w+")
 
@@ -62,7 +65,8 @@ def pattern_text(pattern: Pattern) -> str:
             return path_text(pattern)
         case Except():
             without = pattern_text(pattern.without)
-            return f"{pattern_text(pattern.base)} except {without if isinstance(pattern.without, Path) else f'({without})'}"
+            inner = without if isinstance(pattern.without, Path) else f"({without})"
+            return f"{pattern_text(pattern.base)} except {inner}"
         case OfClass():
             return f"{pattern_text(pattern.base)} is {pattern.cls}"
         case _:

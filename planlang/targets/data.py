@@ -1,7 +1,7 @@
 """The resolved plan as plain data, and back: what the targets `yaml` and `json` write and `planlang.load` reads.
 
-The shape is versioned by `schema`. Patterns, layouts and conversions stand in it as the language writes them, so a reader
-needs no second notation, and reading goes through the language's own checks.
+The shape is versioned by `schema`. Patterns, layouts and conversions stand in it as the language writes them, so a
+reader needs no second notation, and reading goes through the language's own checks.
 """
 
 from __future__ import annotations

@@ -50,15 +50,16 @@ def emit(compiled: Compiled) -> str:
     """The text of the module: the same bytes for the same plan, model, options and version."""
     plan = compiled.checked().plan
     assert plan is not None
-    used: dict[str, set[str]] = {_STYLES: {"ParallelStyle"}}
-    body = list(_entries(compiled, used))
-    names = {name for imported in used.values() for name in imported} | {"PLAN"}
+    imports = _Imports()
+    imports.name(_STYLES, "ParallelStyle")
+    body = list(_entries(compiled, imports))
+    names = {name for imported in imports.used.values() for name in imported} | {"PLAN"}
     function = f"{plan.name}_" if keyword.iskeyword(plan.name) or plan.name in names else plan.name
     return "\n".join(
         [
             *_docstring(compiled, plan),
             "",
-            *_imports(used),
+            *_imports(imports.used),
             "",
             "",
             f"def {function}() -> dict[str, ParallelStyle]:",
@@ -121,71 +122,78 @@ def _import(module: str, names: set[str]) -> list[str]:
     return [line] if len(line) <= 88 else [f"from {module} import (", *(f"    {name}," for name in sorted(names)), ")"]
 
 
-def _entries(compiled: Compiled, used: dict[str, set[str]]) -> Iterator[str]:
+def _entries(compiled: Compiled, imports: _Imports) -> Iterator[str]:
     for _, group in groupby(compiled.keys, key=lambda keyed: id(keyed.rule)):
-        yield from _rule(list(group), used)
+        yield from _rule(list(group), imports)
 
 
-def _rule(group: list[Keyed], used: dict[str, set[str]]) -> Iterator[str]:
+def _rule(group: list[Keyed], imports: _Imports) -> Iterator[str]:
     rule = group[0].rule
     if isinstance(rule.style, Skip):
         return
     for comment in (*rule.above, *([rule.behind] if rule.behind else [])):
         yield f"        # {comment}".rstrip()
     for keyed in group:
-        yield from lines(f'"{keyed.key}": ', style_expression(rule.style, used), ",", 8)
+        yield from lines(f'"{keyed.key}": ', _style(rule.style, imports), ",", 8)
 
 
-def style_expression(style: Style, used: dict[str, set[str]]) -> Expression:
-    """A style as a Python expression; what it needs imported is added to `used`, by module."""
+class _Imports:
+    """What the expressions of a module need imported: names by module; a module without names is imported whole."""
 
-    def imported(module: str, name: str) -> str:
-        used.setdefault(module, set()).add(name)
+    def __init__(self) -> None:
+        self.used: dict[str, set[str]] = {}
+
+    def name(self, module: str, name: str) -> str:
+        self.used.setdefault(module, set()).add(name)
         return name
 
-    def placed(layout: Layout) -> str:
+    def layout(self, layout: Layout) -> str:
         match layout:
             case Replicate():
-                return imported(_PLACEMENTS, "Replicate") + "()"
+                return self.name(_PLACEMENTS, "Replicate") + "()"
             case Shard(dim=dim):
-                return imported(_PLACEMENTS, "Shard") + f"({dim})"
+                return self.name(_PLACEMENTS, "Shard") + f"({dim})"
             case Partial(op=op):
-                return imported(_PLACEMENTS, "Partial") + ("()" if op == "sum" else f'("{op}")')
+                return self.name(_PLACEMENTS, "Partial") + ("()" if op == "sum" else f'("{op}")')
             case _:
                 assert_never(layout)
 
+
+def _style(style: Style, imports: _Imports) -> Expression:
+    """A style as a Python expression; arguments that have torch's defaults are left out."""
     match style:
         case Colwise() | Rowwise():
             name = "ColwiseParallel" if isinstance(style, Colwise) else "RowwiseParallel"
-            default = type(style)()
-            arguments: list[tuple[str, Expression]] = []
-            if style.in_ != default.in_:
-                arguments.append(("input_layouts", placed(style.in_)))
-            if style.out != default.out:
-                arguments.append(("output_layouts", placed(style.out)))
-            if style.local != default.local:
-                arguments.append(("use_local_output", str(style.local)))
-            return call(imported(_STYLES, name), arguments)
+            return call(imports.name(_STYLES, name), list(_projection(style, imports.layout)))
         case Sequence():
-            arguments = [("sequence_dim", str(style.dim))] if style.dim != 1 else []
+            arguments: list[tuple[str, Expression]] = [("sequence_dim", str(style.dim))] if style.dim != 1 else []
             if style.local:
                 arguments.append(("use_local_output", "True"))
-            return call(imported(_STYLES, "SequenceParallel"), arguments)
+            return call(imports.name(_STYLES, "SequenceParallel"), arguments)
         case Prepare():
-            name = (
-                f"PrepareModule{'Input' if style.inputs or style.keywords else ''}{'Output' if style.outputs else ''}"
-            )
-            return call(imported(_STYLES, name), list(_prepare(style, placed)))
+            sides = ("Input" if style.inputs or style.keywords else "") + ("Output" if style.outputs else "")
+            return call(imports.name(_STYLES, f"PrepareModule{sides}"), list(_prepare(style, imports.layout)))
         case Replicated():
-            return call(imported(_OWN, "ReplicateParallel"), [("grad", '"none"')] if style.grad == "none" else [])
+            grad: list[tuple[str, Expression]] = [("grad", '"none"')] if style.grad == "none" else []
+            return call(imports.name(_OWN, "ReplicateParallel"), grad)
         case Custom():
             module, _, cls = style.path.partition(":")
-            used.setdefault(module, set())
-            return call(f"{module}.{cls}", [(name, _free(value, placed)) for name, value in style.arguments])
+            imports.used.setdefault(module, set())
+            return call(f"{module}.{cls}", [(name, _free(value, imports.layout)) for name, value in style.arguments])
         case Skip():
             raise ValueError("`skip` is no style of torch")
         case _:
             assert_never(style)
+
+
+def _projection(style: Colwise | Rowwise, placed: Callable[[Layout], str]) -> Iterator[tuple[str, Expression]]:
+    default = type(style)()
+    if style.in_ != default.in_:
+        yield "input_layouts", placed(style.in_)
+    if style.out != default.out:
+        yield "output_layouts", placed(style.out)
+    if style.local != default.local:
+        yield "use_local_output", str(style.local)
 
 
 def _free(value: Scalar | Layout, placed: Callable[[Layout], str]) -> str:

@@ -14,7 +14,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from planlang.model import build_catalog, calls, catalog
 from planlang.model.capture import CaptureError, capture_config, capture_module, class_defaults
-from planlang.model.indices import IndexSet
+from planlang.indices import IndexSet
 from planlang.model.intern import equal
 from planlang.model.pretrained import build, config_for, model_class
 from planlang.model.tree import Call, Child, Kind

@@ -7,7 +7,7 @@ import pytest
 from planlang.model import catalog
 from planlang.model.catalog import DATA, Entry
 from planlang.model.generalize import generalize
-from planlang.model.indices import IndexSet
+from planlang.indices import IndexSet
 from planlang.model.intern import equal
 from planlang.model.store import dump, load
 

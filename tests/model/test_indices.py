@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planlang.model.indices import ALL, NONE, IndexSet
+from planlang.indices import ALL, NONE, IndexSet
 from planlang.model.store import parse_indices
 
 BOUND = 12  # members lie below it, so that the numbers up to one more tell any two sets apart

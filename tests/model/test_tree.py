@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from planlang.model.generalize import generalize
-from planlang.model.indices import ALL, IndexSet
+from planlang.indices import ALL, IndexSet
 from planlang.model.intern import Interner, equal
 from planlang.model.store import dump, load
 from planlang.model.tree import Call, Child, Kind, Node, Parameter, Tree

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed._local_tensor import LocalTensorMode
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed._local_tensor import LocalTensor, LocalTensorMode
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -167,15 +169,24 @@ class Norm(nn.Module):
         return self.weight * normed * self.factor + self.inner.bias
 
 
-@pytest.fixture
-def mesh() -> Iterator[object]:
-    """Four ranks simulated in this process."""
+@contextmanager
+def simulated(module: nn.Module, style: ParallelStyle) -> Iterator[tuple[nn.Module, DeviceMesh]]:
+    """Four ranks simulated in this process, and `module` parallel over them.
+
+    Random numbers are drawn before: inside, each rank would draw its own.
+    """
     dist.init_process_group("fake", rank=0, world_size=RANKS, store=FakeStore())
     try:
         with LocalTensorMode(RANKS):
-            yield init_device_mesh("cpu", (RANKS,), mesh_dim_names=("tp",))
+            mesh = init_device_mesh("cpu", (RANKS,), mesh_dim_names=("tp",))
+            yield parallelize_module(module, mesh, style), mesh
     finally:
         dist.destroy_process_group()
+
+
+def one(tensor: Tensor) -> Tensor:
+    """The tensor that all ranks hold; an error if they hold different ones."""
+    return tensor.reconcile() if isinstance(tensor, LocalTensor) else tensor
 
 
 def data(micro: int) -> list[Tensor]:
@@ -195,48 +206,57 @@ def right_gradients(inputs: list[Tensor]) -> dict[str, Tensor]:
 @pytest.mark.parametrize("recompute", [False, True], ids=["kept", "recomputed"])
 @pytest.mark.parametrize("dtensor", [False, True], ids=["plain", "dtensor"])
 @pytest.mark.parametrize("micro", [1, 3])
-def test_gradients_of_split_heads_are_summed(mesh: object, micro: int, dtensor: bool, recompute: bool) -> None:
+def test_gradients_of_split_heads_are_summed(micro: int, dtensor: bool, recompute: bool) -> None:
     inputs = data(micro)
     right = right_gradients(inputs)
-    norm = parallelize_module(Norm(), mesh, ReplicateParallel(grad="sum"))
-    for x in inputs:
-        split = distribute_tensor(x, mesh, [Shard(2)])
-        given = split if dtensor else split.to_local()
-        out = checkpoint(norm, given, use_reentrant=False) if recompute else norm(given)
-        assert isinstance(out, DTensor) == dtensor
-        out.pow(2).sum().backward()
-        assert all(isinstance(p, DTensor) for p in norm.parameters())
-    for name, parameter in norm.named_parameters():
-        if name == "factor":
-            assert parameter.grad is None
-            assert not parameter.requires_grad
-            continue
-        if not dtensor:
-            assert parameter.grad.placements == (Replicate(),)
-        torch.testing.assert_close(parameter.grad.full_tensor().reconcile(), right[name], rtol=1e-12, atol=0)
+    with simulated(Norm(), ReplicateParallel(grad="sum")) as (norm, mesh):
+        for x in inputs:
+            split = distribute_tensor(x, mesh, [Shard(2)])
+            given = split if dtensor else split.to_local()
+            out = checkpoint(norm, given, use_reentrant=False) if recompute else norm(given)
+            assert isinstance(out, DTensor) == dtensor
+            out.pow(2).sum().backward()
+            assert all(isinstance(p, DTensor) for p in norm.parameters())
+        for name, expected in right.items():
+            gradient = norm.get_parameter(name).grad
+            assert dtensor or gradient.placements == (Replicate(),)
+            torch.testing.assert_close(one(gradient.full_tensor()), expected, rtol=1e-12, atol=1e-12)
+        assert not norm.factor.requires_grad
+        assert norm.factor.grad is None
 
 
 @pytest.mark.parametrize("micro", [1, 3])
-def test_whole_gradients_are_left_as_they_are(mesh: object, micro: int) -> None:
+def test_whole_gradients_are_left_as_they_are(micro: int) -> None:
     inputs = data(micro)
     right = right_gradients(inputs)
-    norm = parallelize_module(Norm(), mesh, ReplicateParallel(grad="none"))
-    for x in inputs:
-        norm(distribute_tensor(x, mesh, [Replicate()]).to_local()).pow(2).sum().backward()
-    for name, expected in right.items():
-        gradient = norm.get_parameter(name).grad
-        assert gradient.placements == (Replicate(),)
-        torch.testing.assert_close(gradient.to_local().reconcile(), expected, rtol=1e-12, atol=0)
+    with simulated(Norm(), ReplicateParallel(grad="none")) as (norm, mesh):
+        for x in inputs:
+            norm(distribute_tensor(x, mesh, [Replicate()]).to_local()).pow(2).sum().backward()
+        for name, expected in right.items():
+            gradient = norm.get_parameter(name).grad
+            assert gradient.placements == (Replicate(),)
+            torch.testing.assert_close(one(gradient.to_local()), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_parameters_come_back_after_an_error(mesh: object) -> None:
-    norm = parallelize_module(Norm(), mesh, ReplicateParallel())
-    with pytest.raises(RuntimeError):
-        norm(torch.ones(3, 5, dtype=torch.float64))
-    assert all(isinstance(p, DTensor) for p in norm.parameters())
+def test_a_copy_of_the_module_computes_with_its_own_parameters() -> None:
+    with simulated(Norm(), ReplicateParallel(grad="none")) as (norm, mesh):
+        other = copy.deepcopy(norm)
+        x = distribute_tensor(torch.ones(1, 1, 1, 4, dtype=torch.float64), mesh, [Replicate()]).to_local()
+        other(x).sum().backward()
+        assert other.weight.grad is not None
+        assert norm.weight.grad is None
 
 
-def test_replicate_is_refused_twice(mesh: object) -> None:
-    norm = parallelize_module(Norm(), mesh, ReplicateParallel())
-    with pytest.raises(RuntimeError, match="on this module already"):
+def test_parameters_come_back_after_an_error() -> None:
+    with simulated(Norm(), ReplicateParallel()) as (norm, _):
+        with pytest.raises(RuntimeError):
+            norm(torch.ones(3, 5, dtype=torch.float64))
+        assert all(isinstance(p, DTensor) for p in norm.parameters())
+
+
+def test_replicate_is_refused_twice() -> None:
+    with (
+        simulated(Norm(), ReplicateParallel()) as (norm, mesh),
+        pytest.raises(RuntimeError, match="on this module already"),
+    ):
         parallelize_module(norm, mesh, ReplicateParallel())

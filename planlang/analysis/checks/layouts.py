@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from planlang.analysis.checks.case import Case, Use
 from planlang.diagnostics import codes
@@ -10,6 +11,8 @@ from planlang.diagnostics.finding import Finding, did_you_mean
 from planlang.layout import Conversion, Layout, Shard
 from planlang.model.tree import Call
 from planlang.plan.styles import Colwise, Prepare, Rowwise, Sequence
+
+Key = TypeVar("Key", int, str)
 
 # No tensor of a language model has more; this holds where a module's inputs are not known.
 MOST_DIMS = 8
@@ -52,13 +55,13 @@ def _layouts(use: Use) -> Iterator[tuple[str, Layout, int]]:
 
 def _converted(
     side: str,
-    conversions: Iterable[tuple[int | str, Conversion | None]],
-    ranks: dict[int, int | None] | dict[str, int | None],
+    conversions: Iterable[tuple[Key, Conversion | None]],
+    ranks: Mapping[Key, int | None],
 ) -> Iterator[tuple[str, Layout, int]]:
     for key, conversion in conversions:
         if conversion is None:
             continue
-        rank = ranks.get(key) or MOST_DIMS  # type: ignore[call-overload]
+        rank = ranks.get(key) or MOST_DIMS
         shown = f"{side} `{key}`" if isinstance(key, str) else side
         yield shown, conversion.source, rank
         yield shown, conversion.target, rank
@@ -81,23 +84,21 @@ def check_calls(case: Case) -> Iterator[Finding]:
 
 def _mismatches(use: Use, style: Prepare, call: Call) -> Iterator[tuple[str, str]]:
     names = [name for name, _ in call.keywords]
+    each = "write one entry for each, `none` for one that is left alone"
     if style.inputs and len(style.inputs) != len(call.inputs):
-        message = f"`in` has {_count(len(style.inputs), 'entry', 'entries')}, and {use.name} is called with {_count(len(call.inputs), 'positional input')}"
+        entries, there = _count(len(style.inputs), "entry", "entries"), _count(len(call.inputs), "positional input")
         by_name = next((name for name, rank in call.keywords if rank is not None), None)
-        help_ = (
-            f"it is called by keyword: write `in={{{by_name}: … -> …}}`"
-            if not call.inputs and by_name
-            else "write one entry for each, `none` for one that is left alone"
-        )
-        yield message, help_
+        by_keyword = f"it is called by keyword: write `in={{{by_name}: … -> …}}`"
+        help_ = by_keyword if by_name and not call.inputs else each
+        yield f"`in` has {entries}, and {use.name} is called with {there}", help_
     for name, _ in style.keywords:
         if name not in names:
             known = ", ".join(f"`{n}`" for n in names)
             otherwise = f"its inputs by name are {known}" if names else "all its inputs are positional: write a tuple"
             yield f"{use.name} is not called with an input `{name}`", did_you_mean(name, names, otherwise)
     if style.outputs and len(style.outputs) != len(call.outputs):
-        message = f"`out` has {_count(len(style.outputs), 'entry', 'entries')}, and {use.name} returns {_count(len(call.outputs), 'output')}"
-        yield message, "write one entry for each, `none` for one that is left alone"
+        entries, there = _count(len(style.outputs), "entry", "entries"), _count(len(call.outputs), "output")
+        yield f"`out` has {entries}, and {use.name} returns {there}", each
 
 
 def _count(number: int, one: str, many: str = "") -> str:

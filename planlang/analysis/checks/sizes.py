@@ -36,7 +36,7 @@ def check_sizes(case: Case) -> Iterator[Finding]:
 
 
 def _local_width(use: Use) -> int | None:
-    """How wide the output is that a rank uses a part of as if it were a whole; `None` where it does not, or none knows."""
+    """How wide the output is of which a rank uses its part as a whole; `None` where it does not, or nobody knows."""
     style, node = use.rule.style, use.site.node
     if not isinstance(style, Colwise) or not style.local or not isinstance(style.out, Shard):
         return None

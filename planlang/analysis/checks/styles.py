@@ -41,13 +41,13 @@ def _wrong_kind(use: Use, word: str) -> Finding:
 
 def _instead(node: Node, star: str) -> str:
     if node.kind is Kind.NORM:
-        return "write `sequence(dim=…)` where its input is sharded, `replicate` where it is not, or leave it without a rule"
+        return "write `sequence(dim=…)` if its input is sharded, `replicate` if it is not, or leave it without a rule"
     inside = [child.name for child in node.children if isinstance(child.name, str) and child.node.kind is Kind.LINEAR]
     if inside:
         names = inside[0] if len(inside) == 1 else "{" + ",".join(inside) + "}"
         return f"write the rule for the modules inside: `{star}.{names}`"
     if node.parameters:
-        return "its parameters are its own, and torch has no style that shards them: leave it whole, or name a `custom` style"
+        return "torch has no style that shards parameters of its own: leave it whole, or name a `custom` style"
     return "write rules for the Linear modules inside it, or `prepare` for the layouts at its boundary"
 
 

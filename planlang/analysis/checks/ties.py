@@ -16,8 +16,8 @@ from planlang.plan.styles import Colwise, Custom, Replicated, Rowwise, Sequence
 def check_ties(case: Case) -> Iterator[Finding]:
     """Both modules of a tied pair have a rule, or neither has, and the rules place the weight alike.
 
-    Any rule on one of the two makes its parameter a new object: the tie is lost, and each half trains on its part of the
-    gradient (38 to 47 % off, with the forward pass exact).
+    Any rule on one of the two makes its parameter a new object: the tie is lost, and each half trains on its part of
+    the gradient (38 to 47 % off, with the forward pass exact).
     """
     if not case.whole:
         return
@@ -79,7 +79,7 @@ def _differ(ruled: dict[str, ir.Rule], placements: dict[str, Layout]) -> Finding
 
 
 def _weight(case: Case, module: str, rule: ir.Rule) -> Layout | None:
-    """How a rule places the weight of a module (torch's `ColwiseParallel`, `RowwiseParallel`); `None` where only the style knows."""
+    """How a rule places the weight of a module, as torch's styles do; `None` where only the style knows."""
     node = case.tree.find(module)
     linear = node is not None and node.kind is Kind.LINEAR
     match rule.style:
