@@ -67,7 +67,7 @@ RIGHT = (
     *(
         Case(plan=plan, model=model, batch=batch, length=length)
         for plan, model, (batch, length) in product(
-            RIGHT_PLANS, (QWEN3, QWEN3_SCORE), ((1, 1), (1, 3), (2, 1), (3, 13))
+            RIGHT_PLANS, (QWEN2, QWEN3, QWEN2_SCORE, QWEN3_SCORE), ((1, 1), (1, 3), (2, 1), (3, 13))
         )
     ),
     *(Case(plan=plan, vocabulary=66, tied=tied) for plan, tied in product(RIGHT_PLANS, (False, True))),

@@ -145,6 +145,12 @@ class Run:
 
 
 @cache
+def mesh_of(dp: int) -> DeviceMesh:
+    """All processes, `dp` times so many; made once, for each brings process groups of its own."""
+    return init_device_mesh("cpu", (dp, RANKS // dp), mesh_dim_names=("dp", "tp"))
+
+
+@cache
 def whole_run(case: Case) -> Run:
     """The run of the unsharded model, once for all plans and meshes."""
     return Run(build(case), case, slice(None))
@@ -152,7 +158,7 @@ def whole_run(case: Case) -> Run:
 
 def compare(case: Case) -> Report:
     """Trains the whole and the parallel model and says how far apart they are: the one judge of every case."""
-    mesh = init_device_mesh("cpu", (case.dp, RANKS // case.dp), mesh_dim_names=("dp", "tp"))
+    mesh = mesh_of(case.dp)
     share = case.batch // case.dp
     part = slice(mesh.get_local_rank("dp") * share, (mesh.get_local_rank("dp") + 1) * share)
     right = whole_run(replace(case, plan="", dp=1))
