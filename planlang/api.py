@@ -280,7 +280,7 @@ def open_plan(x: str | os.PathLike[str], options: Mapping[str, Value], *, beside
         from planlang.runtime.dotted import imported_plan
 
         return Plan(*imported_plan(reference))
-    if path.is_file():
+    if _is_file(path):
         return _parsed(_read(path), options)
     otherwise = f"the bundled plans are {', '.join(f'`{name}`' for name in bundled)}"
     message = f"`{reference}` is neither a file, a bundled plan nor a dotted path"
@@ -290,6 +290,13 @@ def open_plan(x: str | os.PathLike[str], options: Mapping[str, Value], *, beside
 
 def _bundled_name(path: Path) -> str:
     return f"plan {path.stem}" if resources.bundled_plans().get(path.stem) == path else ""
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that is too long, or holds NUL
+        return False
 
 
 def _is_dotted(reference: str) -> bool:

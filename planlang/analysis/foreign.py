@@ -17,8 +17,11 @@ from planlang.syntax.parser import parse
 
 
 def for_other_model(plan: ir.Plan, model: Tree | None, assignments: Sequence[Assignment]) -> Finding | None:
-    """An error where no rule of the plan reaches anything, a warning where the class is merely not named."""
-    if model is None or model.cls in plan.classes:
+    """An error where no rule of the plan reaches anything, a warning where the class is merely not named.
+
+    A plan that was read from Python names no class, and is for any.
+    """
+    if model is None or not plan.classes or model.cls in plan.classes:
         return None
     written = or_list(plan.classes)
     if plan.rules and not any(region for assignment in assignments for _, region in assignment.reached):

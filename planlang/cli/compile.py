@@ -42,14 +42,12 @@ def command(
     try:
         compiled = Request(plan=plan, model=model, cls=cls, tp=tp, options=options).compile()
         findings = (*compiled.findings, *targets.check(compiled, target))
-        code = reporter.report(findings)
-        if compiled.failed or has_errors(findings):
-            return code or 1
+    except PlanError as error:
+        return reporter.report(error.findings)
+    if not has_errors(findings):
         text = targets.emit(compiled, target)
         if output is None:
             click.echo(text, nl=False)
         else:
-            write_output(output, text)
-    except PlanError as error:
-        return reporter.report(error.findings)
-    return code
+            findings = (*findings, *write_output(output, text))
+    return reporter.report(findings)

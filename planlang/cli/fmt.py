@@ -48,7 +48,7 @@ def command(*, paths: tuple[str, ...], check: bool, diff: bool, style: str, colo
                 elif check:
                     click.echo(f"would format {source.name}", err=True)
                 elif path is not None:
-                    write_output(path, text)
+                    findings += write_output(path, text)
         except PlanError as error:
             findings += error.findings
     worst = reporter.report(findings)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -23,6 +24,7 @@ COMMANDS = {
 }
 INTERNAL_ERROR = 101
 INTERRUPTED = 130
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class _Commands(click.Group):
@@ -80,10 +82,13 @@ def run(arguments: list[str]) -> int:
         # Whoever read the output has enough. Python would complain once more when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
-        click.echo(f"planlang: the output cannot be written: {error.strerror or error}", err=True)
-        return 2
+    except SystemExit:  # click's answer to a broken pipe
+        return 0
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _OUTPUT_ERRORS:
+            click.echo(f"planlang: the output cannot be written: {str(error.strerror).lower()}", err=True)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 2
         return _internal(error)
 
 

@@ -15,7 +15,7 @@ import click
 
 from planlang.diagnostics import codes
 from planlang.diagnostics.codes import Severity
-from planlang.diagnostics.finding import Finding, PlanError, in_order
+from planlang.diagnostics.finding import Finding, in_order
 from planlang.diagnostics.render import render, summary
 
 FOUND, UNUSABLE = 1, 2
@@ -48,12 +48,8 @@ class Reporter:
         return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def write_output(path: Path, text: str) -> None:
-    """Writes a file whole or not at all.
-
-    Raises:
-        PlanError: it cannot be written.
-    """
+def write_output(path: Path, text: str) -> tuple[Finding, ...]:
+    """Writes a file whole or not at all; returns a finding where it cannot be written."""
     try:
         if path.is_dir():
             raise IsADirectoryError(0, "it is a folder")
@@ -62,7 +58,7 @@ def write_output(path: Path, text: str) -> None:
                 raise PermissionError(0, "it is read-only")
             if not path.is_file():  # a pipe or a device cannot be replaced
                 path.write_text(text, encoding="utf-8", newline="\n")
-                return
+                return ()
         target = path.resolve()  # a link stays a link
         _replace(target, text)
     except (OSError, ValueError) as error:
@@ -70,7 +66,8 @@ def write_output(path: Path, text: str) -> None:
         folder = path.parent
         help_ = f"make the folder `{folder}` first" if not folder.is_dir() else "name another file with `-o`"
         message = f"`{path}` cannot be written: {reason}"
-        raise PlanError([Finding(code=codes.UNWRITABLE_OUTPUT, message=message, help=help_)]) from error
+        return (Finding(code=codes.UNWRITABLE_OUTPUT, message=message, help=help_),)
+    return ()
 
 
 def _replace(target: Path, text: str) -> None:
