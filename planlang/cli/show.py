@@ -146,7 +146,7 @@ def _print_uncovered(assignment: Assignment) -> None:
     if omitted:
         click.echo(f"not in this tree: {', '.join(omitted)}")
     if not left:
-        click.echo("every parameter has a rule")
+        click.echo("a rule shards or replicates every parameter")
         return
     rows = [_uncovered_row(each) for each in left[:MOST_UNCOVERED]]
     if len(left) > MOST_UNCOVERED:
@@ -154,7 +154,7 @@ def _print_uncovered(assignment: Assignment) -> None:
         rows.append(
             (f"and {len(rest)} more", "", f"{sum(e.size for e in rest):,}", f"{sum(e.share for e in rest):.3%}")
         )
-    click.echo(f"no rule reaches {share:.3%} of the parameters, which stay whole plain tensors on every rank:")
+    click.echo(f"no rule shards or replicates {share:.3%} of the parameters: they stay plain tensors, whole on every rank")
     print_table(("parameter", "shape", "numbers", "share"), rows, right=("numbers", "share"))
 
 

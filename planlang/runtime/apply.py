@@ -45,14 +45,15 @@ def apply(
 
     Raises:
         PlanError: the mesh does not fit (`MESH_MISMATCH`), the model is parallel already (`APPLIED_TWICE`), two names
-            of one module have different styles (`OVERLAPPING_RULES`), a custom style cannot be made (`BAD_CUSTOM_STYLE`),
-            or torch raised (`TORCH_REFUSED`; the model is then parallel in part and must be built anew).
-        AttributeError: the model has no module of a name in `styles`.
+            of one module have different styles (`OVERLAPPING_RULES`), a custom style cannot be made
+            (`BAD_CUSTOM_STYLE`), or torch raised (`TORCH_REFUSED`; the model is then parallel in part and must be
+            built anew).
+        KeyError: the model has no module of a name in `styles`.
     """
     meshes = submeshes(mesh, axes)
     modules = _modules(model, styles)
     _refuse_second(model, modules, axes)
-    check_device(mesh, modules)
+    check_device(mesh, model, modules)
     built: list[tuple[str, nn.Module, DeviceMesh, ParallelStyle]] = []
     for name, module in modules.items():
         style, place = styles[name]
@@ -76,11 +77,11 @@ def apply(
 
 def _modules(model: nn.Module, styles: Mapping[str, tuple[Style, Place | None]]) -> dict[str, nn.Module]:
     """The modules that have a style, each under the first of its names."""
+    named = dict(model.named_modules(remove_duplicate=False))  # one walk: `get_submodule` costs more for each name
     first: dict[nn.Module, str] = {}
     for name, (style, place) in styles.items():
-        module = model.get_submodule(name)
-        other = first.setdefault(module, name)
-        if styles[other][0] != style:
+        other = first.setdefault(named[name], name)
+        if other != name and styles[other][0] != style:
             finding = Finding(
                 code=OVERLAPPING_RULES,
                 message=f"`{other}` and `{name}` are one module, and their rules differ",
@@ -118,9 +119,10 @@ def _refuse_second(model: nn.Module, modules: Mapping[str, nn.Module], axes: Ite
 
 def _torch_refused(name: str, module: nn.Module, place: Place | None, error: Exception) -> PlanError:
     """What torch raised, with the module and the rule that it was about."""
+    which = f"`{name}`" if name else "the model itself"
     finding = Finding(
         code=TORCH_REFUSED,
-        message=f"torch refused the style of `{name}`, a {type(module).__name__}",
+        message=f"torch refused the style of {which}, a {type(module).__name__}",
         place=place,
         notes=(f"{type(error).__name__}: {error}", "the model is parallel in part now: build it anew"),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
@@ -38,27 +38,24 @@ def submeshes(mesh: DeviceMesh, axes: tuple[str, ...]) -> dict[str, DeviceMesh]:
     return {axis: mesh if mesh.ndim == 1 else mesh[axis] for axis in axes}
 
 
-def check_device(mesh: DeviceMesh, modules: Mapping[str, nn.Module]) -> None:
+def check_device(mesh: DeviceMesh, model: nn.Module, ruled: Collection[str]) -> None:
     """Refuses parameters on another kind of device than the mesh's, which torch would move without a word.
+
+    Args:
+        mesh: the mesh that they will lie on.
+        model: the model.
+        ruled: the names of the modules that have a style; the others may be anywhere.
 
     Raises:
         PlanError: one is neither on the mesh's kind of device nor on `meta` (`MESH_MISMATCH`).
     """
-    for name, module in modules.items():
-        for parameter_name, parameter in module.named_parameters():
-            if parameter.device.type not in (mesh.device_type, "meta"):
-                finding = Finding(
-                    code=MESH_MISMATCH,
-                    message=(
-                        f"`{name}.{parameter_name}` is on `{parameter.device.type}`, "
-                        f"and the device mesh is of `{mesh.device_type}` devices"
-                    ),
-                    help=f"move the model first, as in `model.to({mesh.device_type!r})`, or make a mesh of its devices",
-                )
-                raise PlanError([finding])
-
-
-def sizes_of(mesh: DeviceMesh) -> dict[str, int]:
-    """How many ranks each dimension of a mesh has, by name; one dimension without a name counts as `tp`."""
-    names = mesh.mesh_dim_names or (("tp",) if mesh.ndim == 1 else ())
-    return dict(zip(names, mesh.shape, strict=False))
+    fitting = (mesh.device_type, "meta")
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        device = parameter.device.type
+        if device not in fitting and any(not module or name.startswith(f"{module}.") for module in ruled):
+            finding = Finding(
+                code=MESH_MISMATCH,
+                message=f"`{name}` is on `{device}`, and the device mesh is of `{mesh.device_type}` devices",
+                help=f"move the model first, as in `model.to({mesh.device_type!r})`, or make a mesh of its devices",
+            )
+            raise PlanError([finding])

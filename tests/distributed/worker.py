@@ -31,9 +31,9 @@ from transformers.models.qwen2 import modeling_qwen2
 from transformers.models.qwen3 import modeling_qwen3
 
 STEPS = 3
-# Both relative to the largest element of all gradients. A gradient smaller than FLOOR is judged by its error relative to
-# FLOOR: rounding in what it is the sum of is no smaller. One smaller than ZERO is 0 but for rounding (queries and keys,
-# with one token); AdamW makes a full step of it, so the weights that come of it are noise and are not compared.
+# Both relative to the largest element of all gradients. A gradient smaller than FLOOR is judged by its error relative
+# to FLOOR: rounding in what it is the sum of is no smaller. One smaller than ZERO is 0 but for rounding (queries and
+# keys, with one token); AdamW makes a full step of it, so the weights that come of it are noise and not compared.
 FLOOR = 1e-4
 ZERO = 1e-10
 PAD = 0

@@ -166,6 +166,21 @@ def test_a_tied_weight_stays_one(mesh: DeviceMesh, of: dict[str, Style], placed:
     assert sum(name.endswith("weight") for name, _ in model.named_parameters()) == 4
 
 
+def test_a_transformers_model_stays_tied_without_its_help(mesh: DeviceMesh) -> None:
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    sizes = {"vocab_size": 16, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
+    model = Qwen2ForCausalLM(
+        Qwen2Config(**sizes, num_attention_heads=4, num_key_value_heads=4, tie_word_embeddings=True)
+    )
+    head = Colwise(out=layouts.Shard(-1), local=False)
+    rules: dict[str, Style] = {"model.embed_tokens": Rowwise(in_=layouts.Replicate()), "lm_head": head}
+    apply(model, mesh, styles(**rules))
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+    assert model.lm_head.weight.placements == (Shard(0),)
+    assert model(input_ids=torch.arange(3)[None]).logits.placements == (Shard(2),)
+
+
 def test_a_module_with_two_names_is_applied_once(mesh: DeviceMesh) -> None:
     model = apply(Block(), mesh, styles(up=Colwise(), again=Colwise()))
     assert model.again is model.up
@@ -203,5 +218,5 @@ def test_prepare_leaves_parameters_alone(mesh: DeviceMesh) -> None:
 
 
 def test_a_name_that_the_model_lacks_is_an_error_of_the_caller(mesh: DeviceMesh) -> None:
-    with pytest.raises(AttributeError, match="gate"):
+    with pytest.raises(KeyError, match="gate"):
         apply(Block(), mesh, styles(gate=Colwise()))

@@ -68,7 +68,9 @@ def _choices(inner: st.SearchStrategy[nodes.Part]) -> st.SearchStrategy[nodes.Ch
 
 
 _flat = _literals | st.just(nodes.Star())
-_nested = _flat | _choices(_flat | _choices(_flat | _choices(_flat)))
+# Braces within braces within braces are as deep as the grammar goes, and it takes no quotes there.
+_innermost = st.sampled_from([nodes.Literal(text="q"), nodes.Literal(text="7"), nodes.Star()])
+_nested = _flat | _choices(_flat | _choices(_flat | _choices(_innermost)))
 _segments = st.builds(nodes.Segment, parts=_parts_of(_nested))
 
 

@@ -67,14 +67,9 @@ def _heads_finding(case: Case, use: Use, count: int, what: str, size: int) -> Fi
     axis = axis_of(use.rule.style)
     both = [case.tree.config.get(key) for key in ("num_attention_heads", "num_key_value_heads")]
     fitting = [n for n in range(2, count + 1) if all(isinstance(heads, int) and heads % n == 0 for heads in both)]
-    sizes = ", ".join(map(str, fitting))
-    help_ = (
-        f"use {axis}={sizes.replace(', ', f' or {axis}=')}"
-        if 0 < len(fitting) < 4
-        else f"sizes that divide both kinds of heads: {sizes}"
-        if fitting
-        else "leave the attention of this model without rules"
-    )
+    sizes = [f"`{axis}={n}`" for n in fitting[:4]]
+    listed = " or ".join(filter(None, [", ".join(sizes[:-1]), sizes[-1]])) if sizes else ""
+    help_ = f"use {listed}" if listed else "leave the attention of this model without rules"
     return Finding(
         code=codes.HEADS_NOT_DIVISIBLE,
         message=f"{axis}={size} does not divide the {count} {what} of {use.name}",
