@@ -192,10 +192,9 @@ def parallelize(model: nn.Module, mesh: DeviceMesh, x: str | os.PathLike[str] | 
         PlanError: the plan has errors, the mesh does not fit, the model is parallel already, or torch refused a rule.
     """
     from planlang.runtime.apply import apply
-    from planlang.runtime.mesh import sizes_of
 
     plan = _plan(x, options)
-    compiled = plan.compile(model, sizes=sizes_of(mesh)).checked()
+    compiled = plan.compile(model, sizes=_sizes(mesh)).checked()
     for finding in compiled.findings:
         if finding.severity is Severity.WARNING:
             _log.warning("%s", finding)
@@ -205,6 +204,12 @@ def parallelize(model: nn.Module, mesh: DeviceMesh, x: str | os.PathLike[str] | 
             placed[name] = (keyed_rule.style, keyed_rule.place)
     axes = dict.fromkeys(axis for style, _ in placed.values() if (axis := axis_of(style)))
     return apply(model, mesh, placed, axes=tuple(axes) or ("tp",))
+
+
+def _sizes(mesh: DeviceMesh) -> dict[str, int]:
+    """How many ranks each dimension of a mesh has, by name; one dimension without a name counts as `tp`."""
+    names = mesh.mesh_dim_names or (("tp",) if mesh.ndim == 1 else ())
+    return dict(zip(names, mesh.shape, strict=False))
 
 
 def _modules(compiled: Compiled) -> list[tuple[ir.Rule, list[str]]]:

@@ -1,8 +1,8 @@
 """Plans with the mistakes that people make, and word for word what is said about each.
 
-A case is a pair of files in `corpus/findings`: `NAME.plan`, and `NAME.txt` with what `planlang compile NAME.plan` writes
-to standard error. The plan may begin with `# flags: ...`, the options of the command. Files that cases extend lie in
-`shared`, and are no cases. `pytest tests/test_corpus.py --update` writes the expected files anew.
+A case is a pair of files in `corpus/findings`: `NAME.plan`, and `NAME.txt` with what `planlang compile NAME.plan`
+writes to standard error. The plan may begin with `# flags: ...`, the options of the command. Files that cases extend
+lie in `shared`, and are no cases. `pytest tests/test_corpus.py --update` writes the expected files anew.
 """
 
 from __future__ import annotations

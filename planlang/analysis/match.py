@@ -84,7 +84,7 @@ def _advance(segments: tuple[Segment | AnyDepth, ...], positions: list[int], nam
         segment = segments[position]
         if isinstance(segment, AnyDepth):
             yield position
-        elif matches(segment, name):
+        elif matches(segment, name, 0):  # a name is in no list, so no number counts from a list's end
             yield position + 1
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice, product
 from typing import assert_never
 
-from planlang.indices import IndexSet
+from planlang.indices import NONE, IndexSet
 from planlang.syntax.nodes import Choice, Literal, Part, Range, Segment, Star
 from planlang.syntax.paths import MOST_IN_RANGE
 
@@ -50,14 +48,13 @@ def indices(segment: Segment, among: IndexSet, length: int | None = None) -> Ind
         Uncounted: where that needs the number of layers and `among` is open.
         TooMany: where the numbers cannot be listed.
     """
-    if segment.parts == (Star(),):
+    if _is_everything(segment.parts):
         return among
     if among.finite:
         return IndexSet.of(number for number in among if matches(segment, str(number), length))
-    names = list(islice(_names(segment.parts), MOST_IN_RANGE + 1))
-    if len(names) > MOST_IN_RANGE:
-        raise TooMany(segment)
-    return IndexSet.of(int(name) for name in names if _is_index(name)) & among
+    if not _has_numbers(segment.parts):
+        return NONE
+    return IndexSet.of(int(name) for name in _names(segment, segment.parts) if _is_index(name)) & among
 
 
 def _is_index(name: str) -> bool:
@@ -111,21 +108,72 @@ def _part_ends(part: Part, name: str, at: int, length: int | None) -> set[int]:
             assert_never(part)
 
 
-def _names(parts: tuple[Part, ...]) -> Iterator[str]:
-    """Every name that parts without `*` match."""
-    for combination in product(*map(_part_names, parts)):
-        yield "".join(combination)
+def _is_everything(parts: tuple[Part, ...]) -> bool:
+    """Whether every name is matched: by `*`, by `{*,x}`."""
+    return any(map(_has_star, parts)) and all(map(_may_be_empty, parts))
 
 
-def _part_names(part: Part) -> list[str]:
+def _has_star(part: Part) -> bool:
+    return isinstance(part, Star) or (isinstance(part, Choice) and any(map(_is_everything, part.options)))
+
+
+def _may_be_empty(part: Part) -> bool:
     match part:
         case Literal():
-            return [part.text]
+            return not part.text
+        case Star():
+            return True
+        case Choice():
+            return any(all(map(_may_be_empty, option)) for option in part.options)
+        case Range():
+            return False
+        case _:
+            assert_never(part)
+
+
+def _has_numbers(parts: tuple[Part, ...]) -> bool:
+    """Whether a name of digits alone can be matched at all: not by `*_proj`."""
+    for part in parts:
+        if isinstance(part, Literal) and not _is_digits(part.text):
+            return False
+        if isinstance(part, Choice) and not any(map(_has_numbers, part.options)):
+            return False
+    return True
+
+
+def _is_digits(text: str) -> bool:
+    return not text or (text.isascii() and text.isdigit())
+
+
+def _names(segment: Segment, parts: tuple[Part, ...]) -> set[str]:
+    """The names that parts without `*` match, as far as they are made of few digits.
+
+    Raises:
+        TooMany: there are more than can be listed.
+    """
+    names = {""}
+    for part in parts:
+        endings = _part_names(segment, part)
+        if len(names) * len(endings) > _MOST_COMBINED:
+            raise TooMany(segment)
+        names = {name + ending for name in names for ending in endings if len(name) + len(ending) < MOST_DIGITS}
+        if len(names) > MOST_IN_RANGE:
+            raise TooMany(segment)
+    return names
+
+
+_MOST_COMBINED = 10 * MOST_IN_RANGE
+
+
+def _part_names(segment: Segment, part: Part) -> set[str]:
+    match part:
+        case Literal():
+            return {part.text}
         case Star():
             raise Uncounted(part)
         case Choice():
-            return list(islice((name for option in part.options for name in _names(option)), MOST_IN_RANGE + 1))
+            return {name for option in part.options if _has_numbers(option) for name in _names(segment, option)}
         case Range():
-            return [str(number) for number in numbers(part, None)]
+            return set(map(str, numbers(part, None)))
         case _:
             assert_never(part)

@@ -97,7 +97,7 @@ class Builder:
 
     def drop(self, children: Children) -> nodes.Drop:
         word, pattern = children
-        return nodes.Drop(target=_target(pattern), span=_span(word, pattern))
+        return nodes.Drop(target=to_target(pattern), span=_span(word, pattern))
 
     def let(self, children: Children) -> nodes.Let:
         word, name, style = children
@@ -113,7 +113,7 @@ class Builder:
 
     def expect(self, children: Children) -> nodes.Expect:
         word, pattern, *claims = children
-        return nodes.Expect(target=_target(pattern), claims=tuple(claims), span=_span(word, claims[-1]))
+        return nodes.Expect(target=to_target(pattern), claims=tuple(claims), span=_span(word, claims[-1]))
 
     def claim(self, children: Children) -> nodes.Argument:
         name, value = children
@@ -122,7 +122,7 @@ class Builder:
     def rule(self, children: Children) -> nodes.Rule:
         *override, pattern, style = children
         span = _span(children[0], style)
-        return nodes.Rule(target=_target(pattern), style=style, override=bool(override), span=span)
+        return nodes.Rule(target=to_target(pattern), style=style, override=bool(override), span=span)
 
     def when_head(self, children: Children) -> nodes.When:
         word, condition = children
@@ -275,10 +275,29 @@ class Builder:
         return inside
 
 
-def _target(pattern: nodes.Pattern | nodes.Target) -> nodes.Target:
-    if isinstance(pattern, nodes.Target):
-        return pattern
-    return nodes.Target(pattern=pattern, span=pattern.span)
+def to_target(pattern: nodes.Pattern | nodes.Target) -> nodes.Target:
+    """A pattern as what a statement is about.
+
+    Raises:
+        Fault: it is nested too deep.
+    """
+    target = pattern if isinstance(pattern, nodes.Target) else nodes.Target(pattern=pattern, span=pattern.span)
+    if isinstance(target.pattern, nodes.Path):
+        return target
+    stack: list[tuple[nodes.Pattern, int]] = [(target.pattern, 1)]
+    while stack:
+        inner, level = stack.pop()
+        if level > MOST_DEPTH:
+            message = f"the pattern has more than {MOST_DEPTH} `except` and `is` in one another"
+            raise Fault(codes.TOO_DEEP, target.span, message, help="write several rules")
+        match inner:
+            case nodes.Except():
+                stack += [(inner.base, level + 1), (inner.without, level + 1)]
+            case nodes.OfClass():
+                stack.append((inner.base, level + 1))
+            case nodes.Path():
+                pass
+    return target
 
 
 def _bare(pattern: nodes.Pattern | nodes.Target) -> nodes.Pattern:

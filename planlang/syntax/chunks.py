@@ -14,7 +14,7 @@ from planlang.source import Span
 _MARKS = re.compile(r'"[^"\n]*"?|#[^\n]*|[(){}]|\n')
 _BLANK = re.compile(r"(?:[ \t\r\f\n]+|#[^\n]*)*")
 _KEYWORD = r"(?:plan|mesh|extends|drop|let|option|when|require|expect|override)[ \t]"
-_RULE = r'(?:[\w*."]|\{[^{}\n]*\})+[^:\n(]*:'
+_RULE = r'(?:[\w*."]|\{[^{}\n]*\})++[^:\n(]*+:'  # possessive: a long line costs no more than its length
 _LIKE_A_STATEMENT = re.compile(rf"^([ \t]*)(?:{_KEYWORD}|{_RULE}|\}})", re.MULTILINE)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from planlang.diagnostics.finding import Finding
 from planlang.source import Source, Span
@@ -104,6 +105,11 @@ class _Formatter:
             self.at += 1
             yield self.comments[self.at - 1]
 
+    def _before(self, end: int) -> list[Comment]:
+        """The comments up to an offset that are not taken yet; they stay so."""
+        coming = (self.comments[i] for i in range(self.at, len(self.comments)))
+        return list(takewhile(lambda comment: comment.span.start < end, coming))
+
     def _behind(self, end: int) -> str:
         """The comment on the line on which `end` lies, if it is the next one."""
         if self.at < len(self.comments):
@@ -146,8 +152,9 @@ class _Formatter:
 
     def _when(self, when: When, level: int, start: str = "") -> None:
         """A block; `start` is what stands before `when` on its line."""
-        # Comments inside the condition go above it.
-        self.lines += [_Line(level, _comment_text(c.text), raw=True) for c in self._take(when.then_block.start)]
+        # Comments inside the condition go above it: behind `else` that is into the block before.
+        above = level + bool(start)
+        self.lines += [_Line(above, _comment_text(c.text), raw=True) for c in self._take(when.then_block.start)]
         head = f"{start}when {condition_text(when.condition)} {{"
         self._braces(head, when.then, when.then_block, level)
         if when.else_block:
@@ -167,7 +174,7 @@ class _Formatter:
 
     def _statement(self, statement: AnyStatement, level: int) -> None:
         end = statement.span.end
-        inside = [comment for comment in self.comments[self.at :] if comment.span.start < end]
+        inside = self._before(end)
         line = _Line(level, *_parts(statement))
         if not inside and len(INDENT * level + line.head + " " + line.tail) <= WIDTH:
             line.behind = self._behind(end)
@@ -188,7 +195,7 @@ class _Formatter:
         self.lines.append(_Line(level, before + group.opening, raw=True))
         for item in group.items:
             self.lines += [_Line(level + 1, _comment_text(c.text), raw=True) for c in self._take(item.span.start)]
-            inside = any(c.span.start < item.span.end for c in self.comments[self.at :])
+            inside = bool(self._before(item.span.end))
             inner = _group(item.value) if item.value is not None else None
             if inner and (inside or len(INDENT * (level + 1) + item.text) >= WIDTH):
                 self._open(item.before, inner, ",", level + 1)

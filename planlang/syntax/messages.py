@@ -39,9 +39,14 @@ _MOST_NAMED = 4
 
 def syntax_fault(error: UnexpectedInput, text: str, chunk: Chunk) -> Fault:
     """The mistake behind a parse error in `chunk`."""
-    special = _unknown_statement(error, text, chunk) or _brackets(text, chunk)
+    special = _unknown_statement(error, text, chunk)
     if special:
         return special
+    if isinstance(error, UnexpectedCharacters) and text.startswith('"', error.pos_in_stream or 0):
+        return _characters(error, text)  # whatever bracket it leaves open is no mistake of its own
+    brackets = _brackets(text, chunk)
+    if brackets:
+        return brackets
     if isinstance(error, UnexpectedCharacters):
         return _characters(error, text)
     if isinstance(error, UnexpectedToken):
@@ -69,8 +74,8 @@ def _unknown_statement(error: UnexpectedInput, text: str, chunk: Chunk) -> Fault
         return None
     span = Span(chunk.start, words.end(1))
     near = nearest(words[1], STATEMENT_WORDS)
-    rest = text[chunk.start : chunk.end].partition("\n")[0]
-    if not near and re.match(r"\w+[ \t]+\w+[ \t]*(?:\(.*\))?[ \t]*(?:#.*)?$", rest):
+    rest = text[chunk.start : chunk.end].partition("\n")[0].rstrip()
+    if not near and re.match(r"\w++[ \t]++\w++[ \t]*+(?:\(.*\)[ \t]*+)?(?:#.*)?$", rest):
         message = f"`:` is missing behind the pattern `{words[1]}`"
         return Fault(codes.UNEXPECTED_TEXT, Span(words.end(1), second), message, help=f"write `{words[1]}: …`")
     help_ = (
@@ -144,7 +149,7 @@ def _token(error: UnexpectedToken, text: str, chunk: Chunk) -> Fault:
 
 def _without_comment(text: str) -> str:
     last = text.rfind("\n") + 1
-    return text[:last] + re.sub(r'^((?:[^"#]|"[^"]*"?)*)#.*$', r"\1", text[last:])
+    return text[:last] + re.sub(r'^((?:[^"#]|"[^"]*+"?+)*+)#.*$', r"\1", text[last:])
 
 
 def _expected(terminals: set[str]) -> str:

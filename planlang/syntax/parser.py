@@ -20,7 +20,7 @@ from planlang import resources
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding
 from planlang.source import Source, Span
-from planlang.syntax.build import MOST_DEPTH, Builder
+from planlang.syntax.build import MOST_DEPTH, Builder, to_target
 from planlang.syntax.chunks import Chunk, chunks, comments, next_statement
 from planlang.syntax.fault import Fault
 from planlang.syntax.messages import syntax_fault
@@ -29,7 +29,8 @@ from planlang.version import __version__
 
 _WHEN = re.compile(r"(?:else[ \t]+)?when\b")
 _BLOCK_OPEN = re.compile(r"\{[ \t\r]*(?:#[^\n]*)?\n")
-_BLOCK_EDGE = re.compile(r"^[ \t]*(?P<close>\})|(?P<open>\{)[ \t\r]*(?:#[^\n]*)?$", re.MULTILINE)
+_BLOCK_EDGE = re.compile(r'^[ \t]*(?P<close>\})|(?P<open>\{)[ \t\r]*(?:#[^\n]*)?$|#[^\n]*|"[^"\n]*"', re.MULTILINE)
+_NO_BRACKETS = re.compile(r'"[^"\n]*"|#[^\n]*|[^(){}"#]+|["#]')
 _ELSE = re.compile(r"[ \t]*else\b[ \t]*")
 _DECLARES = re.compile(r"(?:let|option)[ \t]+(\w+)")
 
@@ -84,8 +85,7 @@ def parse_target(text: str) -> Target:
     Raises:
         Fault: it is not well formed.
     """
-    pattern = _alone(text, "pattern")
-    return pattern if isinstance(pattern, Target) else Target(pattern=pattern, span=pattern.span)
+    return to_target(_alone(text, "pattern"))
 
 
 def parse_style(text: str) -> Style:
@@ -119,7 +119,7 @@ class _Reader:
     def whole(self) -> tuple[AnyStatement, ...]:
         """All statements, or none if there is any mistake."""
         try:
-            if any(chunk.depth > MOST_DEPTH for chunk in chunks(self.text, 0, len(self.text))):
+            if not _flat(self.text):
                 return ()
             file: File = lark().parse(self.text, start="file")  # type: ignore[assignment]
         except (Fault, UnexpectedInput):
@@ -128,14 +128,21 @@ class _Reader:
 
     def statements(self, start: int, end: int) -> Iterator[AnyStatement]:
         """The statements between two offsets, each parsed by itself."""
-        for chunk in chunks(self.text, start, end):
-            try:
-                yield self._parse(chunk, "statement")
-            except Fault as fault:
-                self._report(fault)
-                yield self._broken(chunk)
-            except UnexpectedInput as error:
-                yield from self._recover(chunk, error)
+        while start < end:
+            behind = end
+            for chunk in chunks(self.text, start, end):
+                try:
+                    yield self._parse(chunk, "statement")
+                except Fault as fault:
+                    self._report(fault)
+                    yield self._broken(chunk)
+                except UnexpectedInput as error:
+                    broken, behind = self._recover(chunk, error)
+                    yield from broken
+                    if behind < chunk.end:
+                        break
+                    behind = end
+            start = behind
 
     def _parse(self, chunk: Chunk, start: str) -> Any:
         if chunk.depth > MOST_DEPTH:
@@ -144,34 +151,21 @@ class _Reader:
             raise Fault(codes.TOO_DEEP, span, message, help="write it flatter")
         return lark().parse(TextSlice(self.text, chunk.start, chunk.end), start=start)
 
-    def _recover(self, chunk: Chunk, error: UnexpectedInput) -> Iterator[AnyStatement]:
+    def _recover(self, chunk: Chunk, error: UnexpectedInput) -> tuple[list[Broken], int]:
+        """What stands for a chunk that does not parse, and where to go on: its end, or earlier."""
         opening = _BLOCK_OPEN.search(self.text, chunk.start, chunk.end)
         if opening and _WHEN.match(self.text, chunk.start):
-            yield from self._block(chunk, opening.start())
-            return
+            return self._block(chunk, opening.start())
         following = next_statement(self.text, chunk) if chunk.unclosed >= 0 else chunk.end
         if following < chunk.end:
-            first = next(chunks(self.text, chunk.start, following))
-            self._report(syntax_fault(error, self.text, first))
-            yield self._broken(first)
-            yield from self.statements(following, chunk.end)
-        else:
-            self._report(syntax_fault(error, self.text, chunk))
-            yield self._broken(chunk)
+            chunk = next(chunks(self.text, chunk.start, following))
+        self._report(syntax_fault(error, self.text, chunk))
+        return [self._broken(chunk)], following
 
-    def _block(self, chunk: Chunk, opening: int) -> Iterator[AnyStatement]:
-        """A `when` that does not parse as a whole: its condition and its statements by themselves."""
-        word = _WHEN.match(self.text, chunk.start)
-        assert word is not None
-        begin = word.end() - len("when")
+    def _block(self, chunk: Chunk, opening: int) -> tuple[list[Broken], int]:
+        """A `when` that does not parse as a whole: its conditions and the statements of its blocks by themselves."""
         found = len(self.findings)
-        try:
-            self._parse(Chunk(begin, opening), "when_head")
-        except Fault as fault:
-            self._report(fault)
-        except UnexpectedInput as error:
-            self._report(syntax_fault(error, self.text, Chunk(begin, opening)))
-        inner = tuple(self._inside(opening, chunk.end))
+        inner, behind = self._branches(chunk, opening)
         if len(self.findings) == found:  # nothing in it is wrong, so the way its parts stand together is
             message = "the block is not written as blocks are"
             self._report(
@@ -179,37 +173,50 @@ class _Reader:
                     codes.UNEXPECTED_TEXT, Span(chunk.start, opening + 1), message, help="`when … {`, `} else {`, `}`"
                 )
             )
-        yield Broken(span=Span(chunk.start, chunk.end))
-        for statement in inner:
-            yield Broken(span=statement.span, declares=_declares(self.text, statement.span))
+        broken = [Broken(span=Span(chunk.start, behind))]
+        broken += [Broken(span=each.span, declares=_declares(self.text, each.span)) for each in inner]
+        return broken, behind
 
-    def _behind_block(self, start: int, end: int) -> Iterator[AnyStatement]:
-        """What follows a closing brace: `else` on its line, or the rest of the file."""
-        found = _ELSE.match(self.text, start, end)
-        at = found.end() if found else start
-        opening = _BLOCK_OPEN.search(self.text, at, end) if found else None
-        if opening and _WHEN.match(self.text, at):
-            yield from self._block(Chunk(at, end), opening.start())
-        elif opening and opening.start() == at:
-            yield from self._inside(at, end)
-        else:
-            line_end = self.text.find("\n", start, end)
-            line_end = end if line_end < 0 else line_end
-            for chunk in chunks(self.text, start, line_end):
-                span = Span(chunk.start, chunk.end)
-                message = f"`{self.text[chunk.start : chunk.end][:40]}` stands behind a block"
-                self._report(Fault(codes.UNEXPECTED_TEXT, span, message, help="put it on a line of its own"))
-            yield from self.statements(line_end, end)
+    def _branches(self, chunk: Chunk, opening: int) -> tuple[list[AnyStatement], int]:
+        """The statements of a block and of each `else` behind it, and where the last of them ends."""
+        found: list[AnyStatement] = []
+        begin, end = chunk.start, chunk.end
+        while True:
+            word = _WHEN.match(self.text, begin, opening)
+            if word:
+                self._condition(word.end() - len("when"), opening)
+            closing = self._closing(opening, end)
+            found += self.statements(opening + 1, closing if closing >= 0 else end)
+            if closing < 0:
+                span = Span(opening, opening + 1)
+                self._report(Fault(codes.UNCLOSED_BRACKET, span, "the block is never closed", help="add `}`"))
+                return found, end
+            otherwise = _ELSE.match(self.text, closing + 1, end)
+            following = _BLOCK_OPEN.search(self.text, otherwise.end(), end) if otherwise else None
+            if otherwise is None or following is None:
+                return found, self._behind_block(closing + 1, end)
+            begin, opening = otherwise.end(), following.start()
+            if begin != opening and not _WHEN.match(self.text, begin, opening):
+                return found, self._behind_block(closing + 1, end)
 
-    def _inside(self, opening: int, end: int) -> Iterator[AnyStatement]:
-        """The statements of the block that opens at `opening`, and what follows it."""
-        closing = self._closing(opening, end)
-        yield from self.statements(opening + 1, closing if closing >= 0 else end)
-        if closing >= 0:
-            yield from self._behind_block(closing + 1, end)
-        else:
-            span = Span(opening, opening + 1)
-            self._report(Fault(codes.UNCLOSED_BRACKET, span, "the block is never closed", help="add `}`"))
+    def _condition(self, begin: int, opening: int) -> None:
+        """Reports what is wrong with the head of a block."""
+        try:
+            self._parse(Chunk(begin, opening), "when_head")
+        except Fault as fault:
+            self._report(fault)
+        except UnexpectedInput as error:
+            self._report(syntax_fault(error, self.text, next(chunks(self.text, begin, opening))))
+
+    def _behind_block(self, start: int, end: int) -> int:
+        """Reports what stands on the line behind a closing brace; where that line ends."""
+        line_end = self.text.find("\n", start, end)
+        line_end = end if line_end < 0 else line_end
+        for chunk in chunks(self.text, start, line_end):
+            span = Span(chunk.start, chunk.end)
+            message = f"`{self.text[chunk.start : chunk.end][:40]}` stands behind a block"
+            self._report(Fault(codes.UNEXPECTED_TEXT, span, message, help="put it on a line of its own"))
+        return line_end
 
     def _closing(self, opening: int, end: int) -> int:
         """Where the block that opens at `opening` seems to close; -1 where it does not.
@@ -237,6 +244,16 @@ class _Reader:
         )
 
 
+def _flat(text: str) -> bool:
+    """Whether all brackets close and none are nested too deep; a round takes the innermost pairs away."""
+    brackets = _NO_BRACKETS.sub("", text)
+    for _ in range(MOST_DEPTH):
+        if not brackets:
+            break
+        brackets = brackets.replace("()", "").replace("{}", "")
+    return not brackets
+
+
 def _declares(text: str, span: Span) -> str:
     found = _DECLARES.match(text, span.start, span.end)
     return found[1] if found else ""
@@ -256,8 +273,9 @@ def _with_comments(statements: tuple[AnyStatement, ...], source: Source) -> tupl
         above: list[str] = []
         line = first - 1
         while line in own:
-            above.insert(0, own[line])
+            above.append(own[line])
             line -= 1
+        above.reverse()
         if isinstance(statement, When):
             then, otherwise = tuple(map(attach, statement.then)), tuple(map(attach, statement.otherwise))
             statement = replace(statement, then=then, otherwise=otherwise)

@@ -65,7 +65,8 @@ def _segment(text: str, at: int, *, first: bool) -> Segment | AnyDepth:
     if text == "**" or (first and text == "*"):
         return AnyDepth(span=span)
     if not text:
-        raise Fault(codes.BAD_PATTERN, Span(at, at + 1), "a segment of the pattern is empty", help="remove one dot")
+        dot = at if first else at - 1
+        raise Fault(codes.BAD_PATTERN, Span(dot, dot + 1), "a segment of the pattern is empty", help="remove one dot")
     if text.isalnum():
         return Segment(parts=(Literal(text=text, span=span),), span=span)
     return Segment(parts=_parts(text, at), span=span)

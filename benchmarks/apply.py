@@ -1,0 +1,59 @@
+"""`planlang.parallelize` on a 64-layer Qwen3 on fake tensors, beside `parallelize_module` with the same dict."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import parallelize_module
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+import planlang
+from benchmarks.timing import Pairs, report, seconds_of
+
+RANKS = 8
+LAYERS = 64
+RUNS = 5
+
+
+def main() -> None:
+    """Prints the ratio for one bundled plan; building the model is not timed."""
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=RANKS)
+    mesh = init_device_mesh("cpu", (RANKS,), mesh_dim_names=("tp",))
+    config = Qwen3Config(
+        hidden_size=5120,
+        intermediate_size=25600,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=64,
+        num_key_value_heads=8,
+        head_dim=128,
+        vocab_size=151936,
+        tie_word_embeddings=False,
+    )
+    with FakeTensorMode():
+        plan = planlang.load("qwen_stable")
+        seconds: list[tuple[float, float]] = []
+        for run in range(RUNS + 1):
+            first, second, styles = build(config), build(config), plan.styles()
+            ours = seconds_of(partial(planlang.parallelize, first, mesh, plan))
+            theirs = seconds_of(partial(parallelize_module, second, mesh, styles))
+            if run:  # the first warms up
+                seconds.append((ours, theirs))
+    pairs = Pairs(tuple(a for a, _ in seconds), tuple(b for _, b in seconds))
+    report(f"parallelize, {LAYERS} layers / parallelize_module", pairs, 1.0)
+    dist.destroy_process_group()
+
+
+def build(config: Qwen3Config) -> nn.Module:
+    """The model on fake tensors of the current mode."""
+    torch.manual_seed(0)
+    return Qwen3ForCausalLM(config)
+
+
+if __name__ == "__main__":
+    main()
