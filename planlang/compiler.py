@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from planlang.analysis.alternatives import check_alternatives
-from planlang.analysis.assign import Assignment, assign, unmatched
+from planlang.analysis.assign import Assignment, assign, needless, unmatched
 from planlang.analysis.checks import check
 from planlang.analysis.checks.case import Case
 from planlang.analysis.foreign import for_other_model
@@ -109,6 +109,7 @@ def compile_plan(
     findings += unmatched(plan, assignments)
     for assignment in assignments:
         findings += new_places(findings, [*assignment.findings, *check(Case(assignment, sizes, whole))])
+    findings += needless(assignments)
     findings += check_alternatives(plan, sites)
     keys, clashes = merged_keys(assignments)
     return Compiled(

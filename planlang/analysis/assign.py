@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
-from planlang.analysis.match import region
+from planlang.analysis.match import may_be_below, region
 from planlang.analysis.regions import Box, Region, Site, Sites, intersect, without
-from planlang.analysis.suggest import corrected
+from planlang.analysis.suggest import corrected, explained
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, Related, or_list
 from planlang.plan import ir
 from planlang.plan.patterns import TooMany, Uncounted
 from planlang.source import Place
 from planlang.syntax.nodes import Node, Target
+from planlang.syntax.printer import target_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Assignment:
         pieces: for each site, disjoint pieces; what is in none has no rule.
         reached: how each entry matched before anything was replaced, in the order of the plan.
         unmatched: the entries that match nothing, though they should.
+        needless: the rules whose `override` replaces nothing, with what they reach.
         findings: what is wrong.
     """
 
@@ -40,6 +43,7 @@ class Assignment:
     pieces: dict[int, list[Piece]] = field(default_factory=dict)
     reached: list[tuple[ir.Entry, Region]] = field(default_factory=list)
     unmatched: list[ir.Entry] = field(default_factory=list)
+    needless: list[tuple[ir.Rule, Region]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
     def rule_of(self, site: Site) -> list[Piece]:
@@ -67,19 +71,21 @@ def assign(plan: ir.Plan, sites: Sites) -> Assignment:
             case ir.Rule():
                 _add(assignment, entry, found)
             case ir.Drop():
-                _remove(assignment, entry, found)
+                inherits = any(other.level > entry.level for other in plan.entries)
+                _remove(assignment, entry, found, inherits=inherits)
             case ir.Expect():
                 pass
     return assignment
 
 
 def _add(assignment: Assignment, rule: ir.Rule, found: Region) -> None:
+    """Lets a rule hold in a region; what held there is replaced, and reported if it may not be."""
     clashes: dict[int, tuple[ir.Rule, Site, Box]] = {}
     replaced = False
     for number, boxes in found.items():
         kept: list[Piece] = []
         for piece in assignment.pieces.get(number, ()):
-            shared = next(filter(None, (intersect(piece.box, box) for box in boxes)), None)
+            shared = next((s for box in boxes if (s := intersect(piece.box, box)) is not None), None)
             if shared is None:
                 kept.append(piece)
                 continue
@@ -91,14 +97,11 @@ def _add(assignment: Assignment, rule: ir.Rule, found: Region) -> None:
     for other, site, box in clashes.values():
         assignment.findings.append(_overlap(rule, other, site, box))
     if rule.override and found and not replaced:
-        message = f"`override` replaces nothing: no earlier rule reaches {example(assignment.sites, found)}"
-        place = rule.place
-        assignment.findings.append(
-            Finding(code=codes.NEEDLESS_OVERRIDE, message=message, place=place, help="remove the word `override`")
-        )
+        assignment.needless.append((rule, found))
 
 
-def _remove(assignment: Assignment, drop: ir.Drop, found: Region) -> None:
+def _remove(assignment: Assignment, drop: ir.Drop, found: Region, *, inherits: bool) -> None:
+    """Takes the rules of the plans above away from a region; where these could not be read nothing is said."""
     dropped = False
     for number, boxes in found.items():
         kept: list[Piece] = []
@@ -110,8 +113,10 @@ def _remove(assignment: Assignment, drop: ir.Drop, found: Region) -> None:
             dropped = dropped or left != [piece.box]
             kept += [Piece(box, piece.rule) for box in left]
         assignment.pieces[number] = kept
-    if found and not dropped and not drop.target.optional:
-        message = f"no inherited rule reaches {example(assignment.sites, found)}, so there is nothing to drop"
+    if found and inherits and not dropped and not drop.target.optional:
+        number = min(found)
+        where = _module(assignment.sites.all[number], found[number][0])
+        message = f"no inherited rule reaches {where}, so there is nothing to drop"
         assignment.findings.append(
             Finding(
                 code=codes.UNMATCHED_RULE,
@@ -120,11 +125,6 @@ def _remove(assignment: Assignment, drop: ir.Drop, found: Region) -> None:
                 help="remove this line, or mark the pattern with `?`",
             )
         )
-
-
-def example(sites: Sites, found: Region) -> str:
-    """The first place of a region, in back-ticks."""
-    return f"`{sites.all[min(found)].shown}`"
 
 
 def target_place(entry: ir.Entry) -> Place | None:
@@ -137,34 +137,81 @@ def _at(entry: ir.Entry, node: Node | Target) -> Place | None:
 
 
 def _overlap(rule: ir.Rule, other: ir.Rule, site: Site, box: Box) -> Finding:
-    where = ".".join(
-        segment if isinstance(segment, str) else str(next(numbers)) for numbers in [iter(box)] for segment in site.path
-    )
-    related = (Related(place=other.place, message="the first rule that reaches it"),) if other.place else ()
+    """Two rules of one file that reach a module, the later of which does not say `override`."""
+    help_ = "write `override` before this rule to replace the other, or narrow one of them with `except`"
+    if other.override:
+        help_ = "an `override` replaces what stands above it: move it below this rule"
     return Finding(
         code=codes.OVERLAPPING_RULES,
-        message=f"two rules reach `{where}`",
+        message=f"two rules reach {_module(site, box)}",
         place=target_place(rule),
         label="reaches it again",
-        related=related,
-        help="write `override` before this rule to replace the other, or narrow one of them with `except`",
+        related=(Related(place=other.place, message="an earlier rule that reaches it"),) if other.place else (),
+        help=help_,
     )
+
+
+def needless(assignments: Sequence[Assignment]) -> Iterator[Finding]:
+    """One finding for each `override` that replaces nothing in any tree, and is itself replaced by no mistake."""
+    for rule, found in assignments[0].needless if assignments else ():
+        clashing = any(
+            related.place == rule.place
+            for each in assignments
+            for finding in each.findings
+            for related in finding.related
+        )
+        if clashing or not all(any(rule is other for other, _ in each.needless) for each in assignments):
+            continue
+        number = min(found)
+        where = _module(assignments[0].sites.all[number], found[number][0])
+        message = f"`override` replaces nothing: no earlier rule reaches {where}"
+        help_ = "remove the word `override`, or move the rule below the one that it replaces"
+        yield Finding(code=codes.NEEDLESS_OVERRIDE, message=message, place=target_place(rule), help=help_)
+
+
+def _module(site: Site, box: Box) -> str:
+    """One module of a box, in back-ticks; the first layer of an open set stands for it."""
+    numbers = [next(iter(each)) if each.finite else next(n for n in count() if n in each) for each in box]
+    at = iter(numbers)
+    names = [segment if isinstance(segment, str) else str(next(at)) for segment in site.path]
+    return f"`{'.'.join(names)}`" if names else "the whole model"
 
 
 def unmatched(plan: ir.Plan, assignments: Sequence[Assignment]) -> Iterator[Finding]:
-    """One finding for each entry that matches nothing in the model, or in one or more of the plan's classes."""
+    """One finding for each entry that matches nothing in the model, or in one or more of the plan's classes.
+
+    A plan may drop what it inherits though it fits no module here, by the same pattern.
+    """
+    dropped = {(entry.target.pattern, entry.level) for entry in plan.entries if isinstance(entry, ir.Drop)}
+    inherited = {(entry.target.pattern, entry.level) for entry in plan.entries if isinstance(entry, ir.Rule)}
     for entry in plan.entries:
         without = [each.sites for each in assignments if any(entry is other for other in each.unmatched)]
-        if not without:
-            continue
-        near = corrected(entry.target.pattern, without[0])
-        what = {ir.Rule: "rule", ir.Drop: "`drop`", ir.Expect: "`expect`"}[type(entry)]
-        models = or_list(sites.tree.name for sites in without)
-        help_ = f"did you mean {or_list(near)}?" if near else "mark it with `?` if it may match nothing"
-        if near and len(without) < len(assignments):
-            help_ = "mark it with `?` if it is meant for the other classes alone"
-        message = f"the {what} matches no module of {models}"
-        yield Finding(code=codes.UNMATCHED_RULE, message=message, place=target_place(entry), help=help_)
+        pattern, level = entry.target.pattern, entry.level
+        answered = (
+            any(pattern == other and above > level for other, above in inherited)
+            if isinstance(entry, ir.Drop)
+            else any(pattern == other and below < level for other, below in dropped)
+        )
+        if without and not answered:
+            yield _unmatched(entry, without, len(assignments))
+
+
+def _unmatched(entry: ir.Entry, without: Sequence[Sites], trees: int) -> Finding:
+    pattern = entry.target.pattern
+    what = {ir.Rule: "rule", ir.Drop: "`drop`", ir.Expect: "`expect`"}[type(entry)]
+    omitted = next((name for sites in without for name in sites.tree.omitted if may_be_below(pattern, name)), None)
+    if omitted:
+        message = f"whether the {what} matches anything is not known: this tree leaves `{omitted}` out"
+        help_ = "give `--model` the model's own config.json"
+        return Finding(code=codes.OMITTED_MODULES, message=message, place=target_place(entry), help=help_)
+    near = corrected(pattern, without[0])
+    help_ = f"did you mean {or_list(near)}?" if near else explained(pattern, without[0])
+    if len(without) < trees:
+        help_ = "mark it with `?` if it is meant for the other classes alone"
+    if entry.level:
+        help_ = f"remove it here with `drop {target_text(entry.target)}`, or mend the plan that has it"
+    message = f"the {what} matches no module of {or_list(sites.tree.name for sites in without)}"
+    return Finding(code=codes.UNMATCHED_RULE, message=message, place=target_place(entry), help=help_)
 
 
 def _uncountable(entry: ir.Entry, error: Uncounted | TooMany) -> Finding:

@@ -72,7 +72,8 @@ def _concrete(site: Site, box: Box, existing: list[Box]) -> Iterator[str]:
         if all(not (whole - box[at]) for whole in everything):
             options.append([star])
         else:
-            options.append(globs(box[at]))
+            # Beside children with names, `?` must not reach those.
+            options.append([glob if star == "*" else glob.replace("?", "[0-9]") for glob in globs(box[at])])
         at += 1
     for combination in product(*options):
         yield ".".join(combination)

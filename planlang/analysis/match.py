@@ -13,7 +13,7 @@ from planlang.analysis.regions import Box, Region, Site, Sites, difference
 from planlang.indices import IndexSet
 from planlang.model.tree import Node
 from planlang.plan.patterns import indices, matches
-from planlang.syntax.nodes import AnyDepth, Except, OfClass, Path, Pattern, Segment
+from planlang.syntax.nodes import AnyDepth, Except, OfClass, Path, Pattern, Segment, Star
 
 
 def region(pattern: Pattern, sites: Sites) -> Region:
@@ -34,6 +34,25 @@ def region(pattern: Pattern, sites: Sites) -> Region:
             }
         case _:
             assert_never(pattern)
+
+
+def may_be_below(pattern: Pattern, name: str) -> bool:
+    """Whether a pattern names a module `name`, of which no tree is known, or something in it."""
+    match pattern:
+        case Path():
+            segments = name.split(".")
+            return any(
+                isinstance(segment, Segment) and not _any_name(segment) and matches(segment, segments[-1])
+                for segment in pattern.segments
+            )
+        case Except() | OfClass():
+            return may_be_below(pattern.base, name)
+        case _:
+            assert_never(pattern)
+
+
+def _any_name(segment: Segment) -> bool:
+    return all(isinstance(part, Star) for part in segment.parts)
 
 
 def is_class(node: Node, name: str) -> bool:

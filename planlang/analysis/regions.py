@@ -52,17 +52,34 @@ class Sites:
     def all(self) -> tuple[Site, ...]:
         """Every site, parents first."""
         found: list[Site] = []
+        named = self._named
 
         def visit(node: Node, path: tuple[str | IndexSet, ...], star: str) -> None:
             whole = tuple(segment for segment in path if isinstance(segment, IndexSet))
             found.append(Site(len(found), path, star, node, whole))
-            mixed = len({isinstance(child.name, str) for child in node.children}) == 2
             for child in node.children:
-                segment = child.name if isinstance(child.name, str) else "[0-9]*" if mixed else "*"
+                segment = child.name if isinstance(child.name, str) else "[0-9]*" if star in named else "*"
                 visit(child.node, (*path, child.name), f"{star}.{segment}" if star else segment)
 
         visit(self.tree.root, (), "")
         return tuple(found)
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        """The star paths below which a name stands beside numbers, be it in another kind of layer."""
+        names: set[str] = set()
+        level: dict[str, list[Node]] = {"": [self.tree.root]}
+        while level:
+            below: dict[str, list[Node]] = {}
+            for star, places in level.items():
+                children = [child for node in dict.fromkeys(places) for child in node.children]
+                if any(isinstance(child.name, str) for child in children):
+                    names.add(star)
+                for child in children:
+                    segment = child.name if isinstance(child.name, str) else "[0-9]*" if star in names else "*"
+                    below.setdefault(f"{star}.{segment}" if star else segment, []).append(child.node)
+            level = below
+        return frozenset(names)
 
     def size(self, node: Node) -> int:
         """How many sites a node and all below it take."""

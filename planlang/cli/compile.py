@@ -41,7 +41,7 @@ def command(
     reporter = Reporter(style, color)
     try:
         compiled = Request(plan=plan, model=model, cls=cls, tp=tp, options=options).compile()
-        findings = (*compiled.findings, *targets.check(compiled, target))
+        findings = (*compiled.findings, *(() if compiled.failed else targets.check(compiled, target)))
     except PlanError as error:
         return reporter.report(error.findings)
     if not has_errors(findings):

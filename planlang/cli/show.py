@@ -154,7 +154,9 @@ def _print_uncovered(assignment: Assignment) -> None:
         rows.append(
             (f"and {len(rest)} more", "", f"{sum(e.size for e in rest):,}", f"{sum(e.share for e in rest):.3%}")
         )
-    click.echo(f"no rule shards or replicates {share:.3%} of the parameters: they stay plain tensors, whole on every rank")
+    click.echo(
+        f"no rule shards or replicates {share:.3%} of the parameters: they stay plain tensors, whole on every rank"
+    )
     print_table(("parameter", "shape", "numbers", "share"), rows, right=("numbers", "share"))
 
 

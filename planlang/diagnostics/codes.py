@@ -111,6 +111,9 @@ UNKNOWN_CLASS = _code("PLN3009", "unknown-class", "the plan's class is not known
 OTHER_CLASS = _code(
     "PLN3010", "other-class", "the model's class is not among those that the plan names", Severity.WARNING
 )
+OMITTED_MODULES = _code(
+    "PLN3012", "omitted-modules", "a rule is for a part of the model that its tree leaves out", Severity.WARNING
+)
 CLASSES_DIFFER = _code("PLN3011", "classes-differ", "a rule holds in one class of the plan and not in another")
 
 # 4 layouts

@@ -6,7 +6,7 @@ What is not known (a size without `--tp`, a configuration without `--model`) sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
@@ -79,6 +79,51 @@ def decide(condition: Condition, scope: Scope) -> bool | Unknown:
     raise _mismatch(condition, value, "true or false")
 
 
+def names_in(condition: Condition) -> list[str]:
+    """Every name that a condition uses, in order, once; settings as `config.NAME`."""
+    return list(dict.fromkeys(n.text if isinstance(n, Name) else f"config.{n.name}" for n in _names(condition)))
+
+
+def unknown_names(condition: Condition, scope: Scope) -> list[Undecidable]:
+    """What is wrong with the names of options and axes in a condition: each of them, whatever the others decide."""
+    found = []
+    for node in _names(condition):
+        if isinstance(node, Name):
+            try:
+                _name(node, scope)
+            except Undecidable as error:
+                found.append(error)
+    return found
+
+
+def _names(node: Condition) -> Iterator[Name | Config]:
+    match node:
+        case Name() | Config():
+            yield node
+        case Scalar():
+            return
+        case Unary():
+            yield from _names(node.operand)
+        case Binary():
+            yield from _names(node.left)
+            yield from _names(node.right)
+        case Member():
+            for operand in (node.operand, *node.among):
+                yield from _names(operand)
+        case Junction():
+            for operand in node.operands:
+                yield from _names(operand)
+        case _:
+            assert_never(node)
+
+
+def spelt(value: object) -> str:
+    """A value as the language writes it."""
+    if isinstance(value, bool) or value is None:
+        return "none" if value is None else str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
 def _value(node: Condition, scope: Scope) -> Value | Unknown:
     match node:
         case Scalar():
@@ -120,8 +165,9 @@ def _config(node: Config, scope: Scope) -> Value | Unknown:
         return Unknown("--model")
     if node.name in scope.config:
         return scope.config[node.name]
-    message = f"the model's configuration has no setting `{node.name}`"
-    raise Undecidable(codes.UNKNOWN_CONFIG, node.span, message, did_you_mean(node.name, scope.config))
+    message = f"no setting `{node.name}` is known of this model"
+    otherwise = "the catalog holds only the settings that shape modules: `--model` with a config.json knows them all"
+    raise Undecidable(codes.UNKNOWN_CONFIG, node.span, message, did_you_mean(node.name, scope.config, otherwise))
 
 
 def _unary(node: Unary, scope: Scope) -> Value | Unknown:
@@ -197,7 +243,8 @@ def _same(span: Span, left: Value, right: Value) -> bool:
         return left is right
     if _kind(left) != _kind(right):
         message = f"{_kind(left)} is compared with {_kind(right)}, which is never equal"
-        raise Undecidable(codes.BAD_CONDITION, span, message)
+        quoted = {type(left), type(right)} == {str, int} and "numbers stand without quotes"
+        raise Undecidable(codes.BAD_CONDITION, span, message, quoted or "")
     return left == right
 
 
@@ -208,8 +255,4 @@ def _kind(value: Value) -> str:
 
 
 def _mismatch(node: Condition, value: Value, wanted: str) -> Undecidable:
-    if isinstance(value, bool) or value is None:
-        shown = "none" if value is None else str(value).lower()
-    else:
-        shown = f'"{value}"' if isinstance(value, str) else str(value)
-    return Undecidable(codes.BAD_CONDITION, node.span, f"this must be {wanted}, and it is {shown}")
+    return Undecidable(codes.BAD_CONDITION, node.span, f"this must be {wanted}, and it is {spelt(value)}")

@@ -11,7 +11,7 @@ from planlang.diagnostics.codes import Code
 from planlang.diagnostics.finding import Finding, Related, did_you_mean
 from planlang.layout import Layout
 from planlang.plan import ir
-from planlang.plan.conditions import Scope, Undecidable, Unknown, decide
+from planlang.plan.conditions import Scope, Undecidable, Unknown, decide, names_in, spelt, unknown_names
 from planlang.plan.conditions import Value as ConfigValue
 from planlang.plan.files import Program, Unit
 from planlang.plan.options import read_option
@@ -126,7 +126,7 @@ class _Resolver:
         source = unit.source
         line = next((s for s in statements if isinstance(s, PlanLine)), None)
         if line is None:
-            if any(isinstance(s, Broken) and source.text[s.span.start :].startswith("plan") for s in statements):
+            if statements and isinstance(statements[0], Broken):
                 return
             at = statements[0].span.start if statements else 0
             message = (
@@ -228,6 +228,7 @@ class _File:
         self.statements = unit.file.statements
         self.level = level
         self.own_lets: dict[str, Place] = {}
+        self.unheld: set[str] = set()  # names that only blocks give which do not hold
         self.implicit_axis_reported = False
         self.broken = any(isinstance(statement, Broken) for statement in self.statements)
         for statement in self.statements:
@@ -253,7 +254,7 @@ class _File:
                             "move it out",
                         )
                 case Let():
-                    self._let(statement)
+                    self._let(statement, live=live)
                 case When():
                     self._when(statement, live=live)
                 case Require():
@@ -265,7 +266,7 @@ class _File:
                 case Expect():
                     self._expect(statement, live=live)
                 case Broken():
-                    pass
+                    self._statements(statement.inside, live=False, top=True)
                 case _:
                     assert_never(statement)
 
@@ -275,22 +276,22 @@ class _File:
     def _styles(self) -> Styles:
         return Styles(lets=self.resolver.lets, report=self._report)
 
-    def _let(self, let: Let) -> None:
+    def _let(self, let: Let, *, live: bool) -> None:
         name, span = let.name.text, let.name.span
         place = self.source.place(span)
+        self._use(let.style)
+        resolved = self._styles().resolve(let.style)
         if name in STYLES:
             self._report(codes.REPEATED_NAME, span, f"`{name}` is a style of the language", "choose another name")
-            return
-        if name in self.own_lets:
+        elif not live:
+            self.unheld.add(name)
+        elif name in self.own_lets:
             related = (Related(place=self.own_lets[name], message="first named here"),)
             message = f"the name `{name}` is given twice"
             self.resolver.report(codes.REPEATED_NAME, place, message, "rename one", related=related)
-            return
-        self.own_lets[name] = place
-        self._use(let.style)
-        resolved = self._styles().resolve(let.style)
-        expanded = self._styles().expanded(let.style) if resolved else None
-        self.resolver.lets[name] = expanded
+        else:
+            self.own_lets[name] = place
+            self.resolver.lets[name] = self._styles().expanded(let.style) if resolved else None
 
     def _use(self, style: nodes.Style) -> None:
         self.resolver.used.add(style.word.text)
@@ -298,44 +299,53 @@ class _File:
     def _when(self, when: When, *, live: bool) -> None:
         holds: bool | None = None
         if live:
-            try:
-                decided = decide(when.condition, self.resolver.scope())
-            except Undecidable as error:
-                self._report(error.code, error.span, error.message, error.help)
+            decided = self._decide(when.condition)
+            if isinstance(decided, Unknown):
+                message = "whether this holds is not known here"
+                help_ = f"give {_article(decided.what)}"
+                self._report(codes.UNDECIDED_CONDITION, when.condition.span, message, help_)
             else:
-                if isinstance(decided, Unknown):
-                    message = "whether this holds is not known here"
-                    self._report(
-                        codes.UNDECIDED_CONDITION, when.condition.span, message, f"give {_article(decided.what)}"
-                    )
-                else:
-                    holds = decided
+                holds = decided
         self._statements(when.then, live=holds is True, top=False)
         self._statements(when.otherwise, live=holds is False, top=False)
 
-    def _require(self, require: Require, *, live: bool) -> None:
-        if not live:
-            return
+    def _decide(self, condition: nodes.Condition) -> bool | Unknown | None:
+        """Whether a condition holds; `None` after a report."""
+        scope = self.resolver.scope()
         try:
-            decided = decide(require.condition, self.resolver.scope())
+            wrong = unknown_names(condition, scope)
+            if not wrong:
+                return decide(condition, scope)
         except Undecidable as error:
-            self._report(error.code, error.span, error.message, error.help)
-            return
+            wrong = [error]
+        for each in wrong:
+            self._report(each.code, each.span, each.message, each.help)
+        return None
+
+    def _require(self, require: Require, *, live: bool) -> None:
+        decided = self._decide(require.condition) if live else None
+        why = str(require.why.value)
         if isinstance(decided, Unknown):
-            message = f'the requirement "{require.why.value}" is not checked'
+            message = f'the requirement "{why}" is not checked'
+            help_ = f"give {_article(decided.what)} to check it"
+            self._report(codes.UNCHECKED_REQUIREMENT, require.condition.span, message, help_)
+        elif decided is False:
             self._report(
-                codes.UNCHECKED_REQUIREMENT,
-                require.condition.span,
-                message,
-                f"give {_article(decided.what)} to check it",
+                codes.REQUIREMENT_FAILED, require.condition.span, why or "a requirement fails", self._values(require)
             )
-        elif not decided:
-            self._report(
-                codes.REQUIREMENT_FAILED, require.condition.span, str(require.why.value) or "a requirement fails"
-            )
+
+    def _values(self, require: Require) -> str:
+        """What the names in a requirement stand for."""
+        scope = self.resolver.scope()
+        known: dict[str, object] = {**scope.options, **{k: v for k, v in scope.axes.items() if v is not None}}
+        known |= {f"config.{name}": value for name, value in (scope.config or {}).items()}
+        used = [name for name in names_in(require.condition) if name in known]
+        return f"here {', '.join(f'`{name}` is {spelt(known[name])}' for name in used)}" if used else ""
 
     def _rule(self, rule: Rule, *, live: bool) -> None:
         self._use(rule.style)
+        if not live and rule.style.word.text in self.unheld:
+            return
         style = self._styles().resolve(rule.style)
         if style is None:
             return
@@ -372,7 +382,7 @@ class _File:
             )
 
     def _drop(self, drop: Drop, *, live: bool) -> None:
-        if self.level == len(self.resolver.program.units) - 1:
+        if not any(isinstance(statement, Extends) for statement in self.statements):
             message = "there is nothing to drop: this plan extends no other"
             self._report(
                 codes.MISPLACED_STATEMENT, drop.span, message, 'write `extends "…"` first, or remove this line'

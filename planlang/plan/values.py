@@ -17,6 +17,22 @@ from planlang.syntax.nodes import Call, Convert, Map, Scalar, Tuple, Value, Word
 
 Report: TypeAlias = Callable[[Code, Span, str, str], None]
 _LAYOUTS = "`replicate`, `shard(N)` or `partial`"
+# What people bring along from torch.
+_TORCH_STYLES = {
+    "ColwiseParallel": "colwise",
+    "RowwiseParallel": "rowwise",
+    "SequenceParallel": "sequence",
+    "PrepareModuleInput": "prepare",
+    "PrepareModuleOutput": "prepare",
+    "PrepareModuleInputOutput": "prepare",
+}
+_TORCH_ARGUMENTS = {
+    "input_layouts": "in",
+    "output_layouts": "out",
+    "use_local_output": "local",
+    "use_local_input": "local_in",
+    "sequence_dim": "dim",
+}
 _PREPARE_FLAGS = ("local", "local_in", "local_out")
 
 
@@ -61,8 +77,9 @@ class Styles:
         if node.path is not None or (word in STYLES and word not in ("custom",)):
             return node
         if word not in self.lets:
-            names = [*STYLES, *self.lets]
-            help_ = did_you_mean(word, names, f"the styles are {or_list(STYLES)}")
+            help_ = did_you_mean(word, [*STYLES, *self.lets], f"the styles are {or_list(STYLES)}")
+            if word in _TORCH_STYLES:
+                help_ = f"torch's `{word}` is `{_TORCH_STYLES[word]}` here"
             self.report(codes.UNKNOWN_STYLE, node.word.span, f"there is no style `{word}`", help_)
             return None
         base = self.lets[word]
@@ -79,15 +96,19 @@ class Styles:
         if word == "prepare":
             known += [flag for flag in _PREPARE_FLAGS if flag not in known]
         found: dict[str, nodes.Argument] = {}
+        unnamed: list[str] = []
         right = True
         for argument in node.arguments:
             if argument.name is None:
-                help_ = f"write `{known[0]}=…`" if known else "write `name=value`"
+                free = [name for name in known if name not in found and name not in unnamed]
+                help_ = f"write `{free[0]}=…`" if free else "write `name=value`"
+                unnamed += free[:1]
                 self.report(codes.BAD_ARGUMENT, argument.span, "an argument needs its name", help_)
             elif (known and argument.name.text not in known) or (not known and word != "custom"):
-                help_ = did_you_mean(
-                    argument.name.text, known, f"it takes {or_list(known)}" if known else "it takes none"
-                )
+                otherwise = f"it takes {or_list(known)}" if known else "it takes none"
+                ours = _TORCH_ARGUMENTS.get(argument.name.text, "")
+                help_ = f"torch's `{argument.name.text}` is `{ours}` here" if ours in known else ""
+                help_ = help_ or did_you_mean(argument.name.text, known, otherwise)
                 message = f"`{word}` has no argument `{argument.name.text}`"
                 self.report(codes.UNKNOWN_ARGUMENT, argument.name.span, message, help_)
             elif argument.name.text in found:
@@ -101,14 +122,10 @@ class Styles:
 
     def _plain(self, cls: type[Style], arguments: Mapping[str, nodes.Argument]) -> Style | None:
         fields = arguments_of(cls)
-        values: dict[str, Any] = {}
-        for name, argument in arguments.items():
-            field = fields[name]
-            value = self._read(argument, field.metadata["kind"])
-            if value is _WRONG:
-                return None
-            values[field.name] = value
-        return cls(**values)
+        values = {
+            fields[name].name: self._read(each, fields[name].metadata["kind"]) for name, each in arguments.items()
+        }
+        return None if _WRONG in values.values() else cls(**values)
 
     def _prepare(self, node: nodes.Style, arguments: Mapping[str, nodes.Argument]) -> Prepare | None:
         values: dict[str, Any] = {}
@@ -118,10 +135,9 @@ class Styles:
             else:
                 kind = {"in": "conversions", "out": "conversions", "axis": "axis"}.get(name, "flag")
                 field = {"in": "inputs", "out": "outputs"}.get(name, name)
-            value = self._read(argument, kind)
-            if value is _WRONG:
-                return None
-            values[field] = value
+            values[field] = self._read(argument, kind)
+        if _WRONG in values.values():
+            return None
         sides = [side for side in ("in", "out") if side in arguments]
         if not sides:
             message = "`prepare` converts nothing: it has neither `in` nor `out`"
@@ -255,7 +271,8 @@ def _keywords(value: Value) -> tuple[tuple[str, Conversion], ...]:
 def _flag(value: Value) -> bool:
     if isinstance(value, Scalar) and isinstance(value.value, bool):
         return value.value
-    raise Wrong(value.span, "must be `true` or `false`")
+    lower = isinstance(value, Word) and value.text in ("True", "False")
+    raise Wrong(value.span, "must be `true` or `false`", "they begin in lower case" if lower else "")
 
 
 def _dim(value: Value) -> int:
@@ -267,13 +284,15 @@ def _dim(value: Value) -> int:
 def _grad(value: Value) -> str:
     if isinstance(value, Word) and value.text in ("sum", "none"):
         return value.text
-    raise Wrong(value.span, "must be `sum` or `none`")
+    raise Wrong(
+        value.span, "must be `sum` or `none`", "`sum` adds the gradients of the ranks up, `none` takes them as they are"
+    )
 
 
 def _axis(value: Value) -> str:
     if isinstance(value, Word):
         return value.text
-    raise Wrong(value.span, "must be the name of a mesh axis")
+    raise Wrong(value.span, "must be the name of a mesh axis", "names stand without quotes: `axis=tp`")
 
 
 def _free(value: Value) -> bool | int | str | Layout | None:

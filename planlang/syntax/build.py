@@ -14,6 +14,7 @@ from planlang.diagnostics import codes
 from planlang.source import Span
 from planlang.syntax import nodes
 from planlang.syntax.fault import Fault
+from planlang.syntax.keywords import KEYWORDS
 from planlang.syntax.paths import parse_path
 
 MOST_DIGITS = 18
@@ -31,6 +32,14 @@ def _span(first: Any, last: Any) -> Span:
 
 def _name(token: Token) -> nodes.Name:
     return nodes.Name(text=str(token), span=_span(token, token))
+
+
+def _new_name(token: Token) -> nodes.Name:
+    """A name that a statement gives, which may be no word of the language."""
+    if str(token) in KEYWORDS:
+        message = f"`{token}` is a word of the language"
+        raise Fault(codes.UNEXPECTED_TEXT, _span(token, token), message, help="choose another name")
+    return _name(token)
 
 
 def _number(token: Token) -> int:
@@ -81,7 +90,7 @@ class Builder:
     def plan(self, children: Children) -> nodes.PlanLine:
         word, name, *classes = children
         span = _span(word, children[-1])
-        return nodes.PlanLine(name=_name(name), classes=tuple(map(_name, classes)), span=span)
+        return nodes.PlanLine(name=_new_name(name), classes=tuple(map(_name, classes)), span=span)
 
     def mesh(self, children: Children) -> nodes.MeshLine:
         axes = tuple(child for child in children if isinstance(child, nodes.Axis))
@@ -89,7 +98,7 @@ class Builder:
 
     def axis(self, children: Children) -> nodes.Axis:
         name, *size = children
-        return nodes.Axis(name=_name(name), size=_number(size[0]) if size else None, span=_span(name, children[-1]))
+        return nodes.Axis(name=_new_name(name), size=_number(size[0]) if size else None, span=_span(name, children[-1]))
 
     def extends(self, children: Children) -> nodes.Extends:
         word, target = children
@@ -101,11 +110,11 @@ class Builder:
 
     def let(self, children: Children) -> nodes.Let:
         word, name, style = children
-        return nodes.Let(name=_name(name), style=style, span=_span(word, style))
+        return nodes.Let(name=_new_name(name), style=style, span=_span(word, style))
 
     def option(self, children: Children) -> nodes.Option:
         word, name, default = children
-        return nodes.Option(name=_name(name), default=default, span=_span(word, default))
+        return nodes.Option(name=_new_name(name), default=default, span=_span(word, default))
 
     def require(self, children: Children) -> nodes.Require:
         word, condition, why = children
@@ -160,6 +169,11 @@ class Builder:
 
     def path(self, children: Children) -> nodes.Path:
         (token,) = children
+        if str(token) in KEYWORDS:
+            message = f"`{token}` is a word of the language"
+            raise Fault(
+                codes.BAD_PATTERN, _span(token, token), message, help=f'write `"{token}"` for a module of that name'
+            )
         return parse_path(str(token), token.start_pos)
 
     def group(self, children: Children) -> nodes.Pattern:

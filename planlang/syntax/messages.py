@@ -12,6 +12,7 @@ from planlang.diagnostics.finding import nearest, or_list
 from planlang.source import Span
 from planlang.syntax.chunks import Chunk
 from planlang.syntax.fault import Fault
+from planlang.syntax.hints import hint_for
 
 STATEMENT_WORDS = ("plan", "mesh", "extends", "drop", "let", "option", "when", "require", "expect", "override")
 _FIRST_WORDS = re.compile(r"(\w+)([ \t]+)([^\s:?(=]?)")
@@ -39,6 +40,9 @@ _MOST_NAMED = 4
 
 def syntax_fault(error: UnexpectedInput, text: str, chunk: Chunk) -> Fault:
     """The mistake behind a parse error in `chunk`."""
+    if text.startswith("else", chunk.start) and not text[chunk.start + 4 : chunk.start + 5].isidentifier():
+        help_ = "put it on the line of the closing brace: `} else {`"
+        return Fault(codes.UNEXPECTED_TEXT, Span(chunk.start, chunk.start + 4), "`else` follows no block", help=help_)
     special = _unknown_statement(error, text, chunk)
     if special:
         return special
@@ -47,6 +51,9 @@ def syntax_fault(error: UnexpectedInput, text: str, chunk: Chunk) -> Fault:
     brackets = _brackets(text, chunk)
     if brackets:
         return brackets
+    hinted = _hinted(error, text, chunk)
+    if hinted:
+        return hinted
     if isinstance(error, UnexpectedCharacters):
         return _characters(error, text)
     if isinstance(error, UnexpectedToken):
@@ -64,6 +71,27 @@ def _is_end(error: UnexpectedInput) -> bool:
     return isinstance(error, UnexpectedToken) and error.token.type == "$END"
 
 
+def _hinted(error: UnexpectedInput, text: str, chunk: Chunk) -> Fault | None:
+    at = _position(error, chunk)
+    if at >= chunk.end:
+        return None
+    hint = hint_for(text, chunk.start, at, _terminals(error))
+    found = hint.there.match(text, at) if hint else None
+    if hint is None or found is None:
+        return None
+    message = hint.message.replace("{}", found[0])
+    return Fault(
+        codes.UNEXPECTED_TEXT, Span(at, found.end()), message, help=hint.help.replace("{{", "{").replace("}}", "}")
+    )
+
+
+def _terminals(error: UnexpectedInput) -> set[str]:
+    """The terminals that the grammar would take."""
+    if isinstance(error, UnexpectedToken):
+        return set(error.accepts or error.expected)
+    return set(error.allowed or ()) if isinstance(error, UnexpectedCharacters) else set()
+
+
 def _unknown_statement(error: UnexpectedInput, text: str, chunk: Chunk) -> Fault | None:
     """A word that looks like the start of a statement and is none: `mseh tp`."""
     words = _FIRST_WORDS.match(text, chunk.start, chunk.end)
@@ -74,15 +102,11 @@ def _unknown_statement(error: UnexpectedInput, text: str, chunk: Chunk) -> Fault
         return None
     span = Span(chunk.start, words.end(1))
     near = nearest(words[1], STATEMENT_WORDS)
-    rest = text[chunk.start : chunk.end].partition("\n")[0].rstrip()
-    if not near and re.match(r"\w++[ \t]++\w++[ \t]*+(?:\(.*\)[ \t]*+)?(?:#.*)?$", rest):
+    if not near and ("_" in words[1] or re.compile(r"\w+[ \t]*\(").match(text, second)):
         message = f"`:` is missing behind the pattern `{words[1]}`"
         return Fault(codes.UNEXPECTED_TEXT, Span(words.end(1), second), message, help=f"write `{words[1]}: …`")
-    help_ = (
-        f"did you mean {or_list(near)}?"
-        if near
-        else f"a statement begins with {or_list(STATEMENT_WORDS)}, or is a rule `PATTERN: STYLE`"
-    )
+    otherwise = f"a statement begins with {or_list(STATEMENT_WORDS)}, or is a rule `PATTERN: STYLE`"
+    help_ = f"did you mean {or_list(near)}?" if near else otherwise
     return Fault(codes.UNKNOWN_STATEMENT, span, f"no statement begins with `{words[1]}`", help=help_)
 
 
@@ -110,23 +134,16 @@ def _characters(error: UnexpectedCharacters, text: str) -> Fault:
         return Fault(codes.UNCLOSED_STRING, span, "the string is not closed on its line", help='end it with `"`')
     if char == "{":
         return Fault(codes.BAD_PATTERN, span, "the braces of the pattern are not closed", help="add `}`")
-    if char in "'`":
-        return Fault(codes.UNEXPECTED_TEXT, span, f"`{char}` quotes nothing in this language", help='use `"`')
-    if char in "[]":
-        message = f"`{char}` has no meaning in a plan"
-        return Fault(
-            codes.UNEXPECTED_TEXT, span, message, help="write `{0..3}` for several layers, `(a, b)` for a tuple"
-        )
-    return Fault(
-        codes.UNEXPECTED_TEXT, span, f"{_shown(char)} has no meaning here", help=_expected(error.allowed or set())
-    )
+    return Fault(codes.UNEXPECTED_TEXT, span, f"{_shown(char)} has no meaning here", help=_expected(_terminals(error)))
 
 
 def _token(error: UnexpectedToken, text: str, chunk: Chunk) -> Fault:
-    expected = set(error.accepts or error.expected)
+    expected = _terminals(error)
     help_ = _expected(expected)
     if _is_end(error):
         end = chunk.start + len(_without_comment(text[chunk.start : chunk.end]).rstrip())
+        if text.startswith("expect", chunk.start) and "IN" in expected:
+            help_ = "expected `in=…` or `out=…`"
         return Fault(codes.UNEXPECTED_TEXT, Span(end, end), "the statement ends too early", help=help_)
     token: Token = error.token
     span = Span(token.start_pos or 0, token.end_pos or 0)
@@ -134,15 +151,6 @@ def _token(error: UnexpectedToken, text: str, chunk: Chunk) -> Fault:
         return Fault(codes.UNEXPECTED_TEXT, Span(span.start, span.start), "the line ends too early", help=help_)
     if str(token) == "{" and "PATH" in expected:
         return Fault(codes.BAD_PATTERN, span, "the braces of the pattern are not closed", help="add `}`")
-    if str(token) == ":" and "EQUAL" in expected:
-        return Fault(codes.UNEXPECTED_TEXT, span, "an argument is written with `=`, not with `:`", help="write `=`")
-    if str(token) == "else":
-        return Fault(
-            codes.UNEXPECTED_TEXT,
-            span,
-            "`else` follows no block",
-            help="put it on the line of the closing brace: `} else {`",
-        )
     shown = str(token) if len(token) <= 40 else f"{token[:37]}…"
     return Fault(codes.UNEXPECTED_TEXT, span, f"`{shown}` does not fit here", help=help_)
 
@@ -153,6 +161,10 @@ def _without_comment(text: str) -> str:
 
 
 def _expected(terminals: set[str]) -> str:
+    if {"CUSTOM", "NAME"} <= terminals and "PATH" not in terminals and "INT" not in terminals:
+        return "expected a style, such as `colwise`"
+    if {"INT", "STRING", "TRUE"} <= terminals and "NAME" not in terminals:
+        return "expected a number, a quoted string, `true` or `false`"
     named = sorted({_NAMED[name] for name in terminals if name in _NAMED})
     if not named or len(named) > _MOST_NAMED:
         return ""

@@ -356,9 +356,11 @@ class Broken(Statement):
 
     Attributes:
         declares: the name that it would have given to a `let` or an `option`, as far as that can be seen.
+        inside: the statements of a block whose form is wrong, which could be read themselves.
     """
 
     declares: str = ""
+    inside: tuple[AnyStatement, ...] = ()
 
 
 AnyStatement: TypeAlias = PlanLine | MeshLine | Extends | Drop | Let | Option | Require | Expect | Rule | When | Broken

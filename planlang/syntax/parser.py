@@ -31,6 +31,7 @@ _WHEN = re.compile(r"(?:else[ \t]+)?when\b")
 _BLOCK_OPEN = re.compile(r"\{[ \t\r]*(?:#[^\n]*)?\n")
 _BLOCK_EDGE = re.compile(r'^[ \t]*(?P<close>\})|(?P<open>\{)[ \t\r]*(?:#[^\n]*)?$|#[^\n]*|"[^"\n]*"', re.MULTILINE)
 _NO_BRACKETS = re.compile(r'"[^"\n]*"|#[^\n]*|[^(){}"#]+|["#]')
+_NEXT_LINE_BRACE = re.compile(r"(?:[ \t\r]*(?:#[^\n]*)?\n)+[ \t]*\{")
 _ELSE = re.compile(r"[ \t]*else\b[ \t]*")
 _DECLARES = re.compile(r"(?:let|option)[ \t]+(\w+)")
 
@@ -139,7 +140,7 @@ class _Reader:
                 except UnexpectedInput as error:
                     broken, behind = self._recover(chunk, error)
                     yield from broken
-                    if behind < chunk.end:
+                    if behind != chunk.end:
                         break
                     behind = end
             start = behind
@@ -159,6 +160,11 @@ class _Reader:
         following = next_statement(self.text, chunk) if chunk.unclosed >= 0 else chunk.end
         if following < chunk.end:
             chunk = next(chunks(self.text, chunk.start, following))
+        elif _WHEN.match(self.text, chunk.start) and (brace := _NEXT_LINE_BRACE.match(self.text, chunk.end)):
+            message = "the `{` of a block stands on a line of its own"
+            span = Span(brace.end() - 1, brace.end())
+            self._report(Fault(codes.UNEXPECTED_TEXT, span, message, help="put it on the line of its `when`"))
+            return self._block(Chunk(chunk.start, len(self.text)), span.start)
         self._report(syntax_fault(error, self.text, chunk))
         return [self._broken(chunk)], following
 
@@ -173,9 +179,7 @@ class _Reader:
                     codes.UNEXPECTED_TEXT, Span(chunk.start, opening + 1), message, help="`when … {`, `} else {`, `}`"
                 )
             )
-        broken = [Broken(span=Span(chunk.start, behind))]
-        broken += [Broken(span=each.span, declares=_declares(self.text, each.span)) for each in inner]
-        return broken, behind
+        return [Broken(span=Span(chunk.start, behind), inside=tuple(inner))], behind
 
     def _branches(self, chunk: Chunk, opening: int) -> tuple[list[AnyStatement], int]:
         """The statements of a block and of each `else` behind it, and where the last of them ends."""
@@ -197,10 +201,13 @@ class _Reader:
                 return found, self._behind_block(closing + 1, end)
             begin, opening = otherwise.end(), following.start()
             if begin != opening and not _WHEN.match(self.text, begin, opening):
-                return found, self._behind_block(closing + 1, end)
+                span = Span(begin, begin + len(self.text[begin:opening].rstrip()))
+                message = f"`{self.text[span.start : span.end][:40]}` does not fit behind `else`"
+                self._report(Fault(codes.UNEXPECTED_TEXT, span, message, help="write `} else {` or `} else when … {`"))
 
     def _condition(self, begin: int, opening: int) -> None:
-        """Reports what is wrong with the head of a block."""
+        """Reports what is wrong with the head of a block, up to its brace."""
+        opening = begin + len(self.text[begin:opening].rstrip())
         try:
             self._parse(Chunk(begin, opening), "when_head")
         except Fault as fault:

@@ -9,6 +9,7 @@ from planlang.source import Span
 from planlang.syntax.fault import Fault
 from planlang.syntax.nodes import AnyDepth, Choice, Literal, Part, Path, Range, Segment, Star
 
+MOST_CHARACTERS = 10_000
 MOST_IN_RANGE = 100_000
 _MOST_DIGITS = 9
 _RANGE = re.compile(r"(-?[0-9]+)\.\.(-?[0-9]+)(?:\.\.([0-9]+))?")
@@ -23,6 +24,9 @@ def parse_path(text: str, at: int) -> Path:
         Fault: where it is not well formed.
     """
     span = Span(at, at + len(text))
+    if len(text) > MOST_CHARACTERS:
+        message = f"the pattern has {len(text)} characters, and {MOST_CHARACTERS} are the most"
+        raise Fault(codes.BAD_PATTERN, span, message, help="write several rules")
     if '"' not in text and "{" not in text:
         pieces = [(piece, start) for piece, start in _plain_split(text, at)]
     else:

@@ -6,6 +6,7 @@ import re
 from typing import assert_never
 
 from planlang.syntax import nodes
+from planlang.syntax.keywords import KEYWORDS
 from planlang.syntax.nodes import (
     AnyDepth,
     Argument,
@@ -38,12 +39,6 @@ from planlang.syntax.nodes import (
     Word,
 )
 
-KEYWORDS = frozenset(
-    (
-        *("plan", "for", "mesh", "extends", "drop", "let", "option", "when", "else", "require", "expect", "override"),
-        *("except", "is", "custom", "and", "or", "not", "in", "true", "false", "none"),
-    )
-)
 _PLAIN = re.compile(r"\w+")
 
 # How tightly conditions bind, from loose to tight.
@@ -89,17 +84,18 @@ def path_text(path: Path) -> str:
 
 
 def _segment(segment: Segment) -> str:
-    return "".join(map(_part, segment.parts))
+    return "".join(map(part_text, segment.parts))
 
 
-def _part(part: Part) -> str:
+def part_text(part: Part) -> str:
+    """One part of a segment."""
     match part:
         case Literal():
             return part.text if _PLAIN.fullmatch(part.text) else f'"{part.text}"'
         case Star():
             return "*"
         case Choice():
-            return "{" + ",".join("".join(map(_part, option)) for option in part.options) + "}"
+            return "{" + ",".join("".join(map(part_text, option)) for option in part.options) + "}"
         case Range():
             step = f"..{part.step}" if part.step != 1 else ""
             return f"{part.first}..{part.last}{step}"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 
 QWEN2 = "Qwen2ForCausalLM"
 QWEN3 = "Qwen3ForCausalLM"
 QWEN2_SCORE = "Qwen2ForSequenceClassification"
 QWEN3_SCORE = "Qwen3ForSequenceClassification"
 RANKS = 4
+BUNDLED = ("qwen", "qwen_stable", "qwen_sequence")
+_FILES = Path(__file__).with_name("plans")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +20,7 @@ class Case:
     """One run.
 
     Attributes:
-        plan: a key of `dicts.PLANS`.
+        plan: a bundled plan, or a file in `plans`.
         model: a transformers class.
         tied: whether the head's weight is the embedding's.
         vocabulary: rows of the embedding.
@@ -50,7 +53,12 @@ class Case:
         return "-".join(parts)
 
 
-RIGHT_PLANS = ("row", "stable", "sequence", "replicate")
+def plan_reference(name: str) -> str:
+    """What `planlang.load` takes for the plan of a case: the name of a bundled one, else a path."""
+    return name if name in BUNDLED else str(_FILES / f"{name}.plan")
+
+
+RIGHT_PLANS = (*BUNDLED, "replicate")
 MODELS: tuple[tuple[str, bool], ...] = (
     (QWEN2, False),
     (QWEN2, True),
@@ -72,8 +80,10 @@ RIGHT = (
     ),
     *(Case(plan=plan, vocabulary=66, tied=tied) for plan, tied in product(RIGHT_PLANS, (False, True))),
     *(Case(plan=plan, batch=6, micro=3) for plan in RIGHT_PLANS),
+    # A tensor-parallel group of one: the plan changes nothing, also not with odd sizes.
+    *(Case(plan=plan, model=model, batch=4, dp=RANKS) for plan, model in product(RIGHT_PLANS, (QWEN3, QWEN2_SCORE))),
     # Clipping and `foreach` optimizers, where no parameter is left plain.
-    *(Case(plan=plan, dp=dp, clip=True) for plan, dp in product(("sequence", "replicate"), (1, 2))),
+    *(Case(plan=plan, dp=dp, clip=True) for plan, dp in product(("qwen_sequence", "replicate"), (1, 2))),
     *(Case(plan="replicate", model=QWEN3_SCORE, dp=dp, clip=True) for dp in (1, 2)),
     *(Case(plan=plan, batch=12, micro=3, dp=2, checkpointing=True) for plan in RIGHT_PLANS),
 )

@@ -1,4 +1,4 @@
-"""Plans for Qwen2 and Qwen3 as a person would write them with torch's styles: what compiled plans are held against."""
+"""The plans as a person would write them with torch's styles: what `test_dicts.py` holds the compiled ones against."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def torch_plan(name: str, model_class: str) -> Plan:
         plan |= replicated_head_norms() if name == "replicate" else head_norms()
     if model_class.endswith("ForCausalLM"):
         plan["lm_head"] = ColwiseParallel(
-            **({"input_layouts": Shard(1)} if name == "sequence" else {}),
+            **({"input_layouts": Shard(1)} if name == "qwen_sequence" else {}),
             output_layouts=Shard(-1),
             use_local_output=False,
         )
-    elif name == "sequence":
+    elif name == "qwen_sequence":
         plan["score"] = score()
     elif name == "replicate":
         plan["score"] = ReplicateParallel(grad="none")
     return plan
 
 
-def row() -> Plan:
+def qwen() -> Plan:
     """The textbook plan, inputs of attention and MLP prepared once: two all-reduces a layer in backward, not five."""
     return {
         "model.embed_tokens": RowwiseParallel(input_layouts=Replicate()),
@@ -65,7 +65,7 @@ def seed() -> Plan:
     }
 
 
-def sequence() -> Plan:
+def qwen_sequence() -> Plan:
     """Sequence parallel: the residual stream is one DTensor, split along the sequence, from embedding to head."""
     return {
         "model.embed_tokens": RowwiseParallel(
@@ -87,8 +87,8 @@ def sequence() -> Plan:
 
 
 def replicate() -> Plan:
-    """`row` with every norm weight a replicated DTensor, so that no parameter is left plain."""
-    return row() | {
+    """`qwen` with every norm weight a replicated DTensor, so that no parameter is left plain."""
+    return qwen() | {
         "model.layers.*.*layernorm": ReplicateParallel(grad="none"),
         "model.norm": ReplicateParallel(grad="none"),
     }
@@ -113,4 +113,10 @@ def replicated_head_norms() -> Plan:
     return {f"{ATTENTION}.[qk]_norm": ReplicateParallel(grad="sum")}
 
 
-PLANS = {"row": row, "stable": seed, "seed": seed, "sequence": sequence, "replicate": replicate}
+PLANS = {
+    "qwen": qwen,
+    "qwen_stable": seed,
+    "qwen_sequence": qwen_sequence,
+    "replicate": replicate,
+    "seed": seed,
+}

@@ -19,16 +19,16 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from cases import CASES, RANKS, Case
-from dicts import torch_plan
+from cases import CASES, RANKS, Case, plan_reference
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
-from torch.distributed.tensor.parallel import parallelize_module
 from transformers import PreTrainedModel, Qwen2Config, Qwen3Config
 from transformers.models.qwen2 import modeling_qwen2
 from transformers.models.qwen3 import modeling_qwen3
+
+import planlang
 
 STEPS = 3
 # Both relative to the largest element of all gradients. A gradient smaller than FLOOR is judged by its error relative
@@ -48,13 +48,6 @@ def norm_in_double(self: nn.Module, hidden_states: Tensor) -> Tensor:
 
 modeling_qwen2.Qwen2RMSNorm.forward = norm_in_double
 modeling_qwen3.Qwen3RMSNorm.forward = norm_in_double
-
-
-def apply_plan(model: PreTrainedModel, mesh: DeviceMesh, plan: str) -> None:
-    """Applies a plan by its name."""
-    parallelize_module(model, mesh, torch_plan(plan, type(model).__name__))
-    if model.config.tie_word_embeddings:
-        model.tie_weights()
 
 
 def build(case: Case) -> PreTrainedModel:
@@ -164,7 +157,8 @@ def compare(case: Case) -> Report:
     part = slice(mesh.get_local_rank("dp") * share, (mesh.get_local_rank("dp") + 1) * share)
     right = whole_run(replace(case, plan="", dp=1))
     model = build(case)
-    apply_plan(model, mesh["tp"], case.plan)
+    # A mesh of one dimension, or the larger one: the plan acts on the axis `tp` of it.
+    planlang.parallelize(model, mesh["tp"] if case.dp == 1 else mesh, plan_reference(case.plan))
     if case.dp > 1:
         for layer in model.model.layers:
             fully_shard(layer, mesh=mesh["dp"])
@@ -180,7 +174,9 @@ def compare(case: Case) -> Report:
     for key, value in got.tensors.items():
         if key not in {f"weight {name}" for name in noise}:
             errors[key] = error(value, right.tensors[key], FLOOR * scale if key in gradients else 0)
-    return gathered(errors, {key: digest(value) for key, value in got.tensors.items()}) | {"noise": noise}
+    digests = {key: digest(value) for key, value in got.tensors.items()}
+    digests[f"logits {mesh.get_local_rank('dp')}"] = digest(got.logits)
+    return gathered(errors, digests) | {"noise": noise}
 
 
 def error(got: Tensor, right: Tensor, floor: Tensor | float = 0) -> float:
@@ -194,12 +190,16 @@ def digest(tensor: Tensor) -> str:
 
 
 def gathered(errors: dict[str, float], digests: dict[str, str]) -> Report:
-    """The largest of each error over the ranks, and the tensors that are not the same on all of them."""
+    """The largest of each error over the ranks, and the tensors that are not the same on all that have them."""
     everywhere: list[tuple[dict[str, float], dict[str, str]]] = [({}, {})] * dist.get_world_size()
     dist.all_gather_object(everywhere, (errors, digests))
+    found: dict[str, set[str]] = {}
+    for _, theirs in everywhere:
+        for key, value in theirs.items():
+            found.setdefault(key, set()).add(value)
     return {
         "errors": {key: max(theirs[key] for theirs, _ in everywhere) for key in errors},
-        "differing": [key for key in digests if len({theirs[key] for _, theirs in everywhere}) > 1],
+        "differing": sorted(key for key, values in found.items() if len(values) > 1),
     }
 
 

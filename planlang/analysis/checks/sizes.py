@@ -21,7 +21,7 @@ _HEADS = {
 
 def check_sizes(case: Case) -> Iterator[Finding]:
     """A `colwise` module whose part stays local: whole heads in attention, equal widths elsewhere."""
-    seen: set[tuple[int, int]] = set()
+    seen: set[int] = set()
     for use in case.uses():
         size = case.sizes.get(axis_of(use.rule.style) or "", 1)
         width = _local_width(use)
@@ -29,9 +29,9 @@ def check_sizes(case: Case) -> Iterator[Finding]:
             continue
         heads = _heads(case, use)
         count = heads[0] if heads else width
-        if count % size == 0 or (id(use.rule), count) in seen:
+        if count % size == 0 or id(use.rule) in seen:
             continue
-        seen.add((id(use.rule), count))
+        seen.add(id(use.rule))
         yield _heads_finding(case, use, *heads, size) if heads else _width_finding(use, width, size)
 
 
