@@ -126,7 +126,8 @@ def _trees(plan: ir.Plan, settings: Settings) -> tuple[list[Tree], list[Finding]
     """The model, or the classes that the plan names, as far as they are known."""
     if settings.model:
         return [settings.model], []
-    found = [class_tree(name, plan.place) for name in plan.classes]
+    places = plan.class_places or (None,) * len(plan.classes)
+    found = [class_tree(name, place) for name, place in zip(plan.classes, places, strict=True)]
     return [tree for tree in found if isinstance(tree, Tree)], [each for each in found if isinstance(each, Finding)]
 
 

@@ -210,7 +210,9 @@ def _unmatched(entry: ir.Entry, without: Sequence[Sites], trees: int) -> Finding
         help_ = "mark it with `?` if it is meant for the other classes alone"
     if entry.level:
         help_ = f"remove it here with `drop {target_text(entry.target)}`, or mend the plan that has it"
-    message = f"the {what} matches no module of {or_list(sites.tree.name for sites in without)}"
+    models = or_list(sites.tree.name for sites in without)
+    tree = without[0].tree
+    message = f"the {what} matches no module of {models}" + ("" if tree.is_class else f", a `{tree.cls}`")
     return Finding(code=codes.UNMATCHED_RULE, message=message, place=target_place(entry), help=help_)
 
 

@@ -27,7 +27,7 @@ def for_other_model(plan: ir.Plan, model: Tree | None, assignments: Sequence[Ass
     if plan.rules and not any(region for assignment in assignments for _, region in assignment.reached):
         near = [name for name in resources.bundled_plans() if model.cls in _classes(name)]
         help_ = f"for this model there is {or_list(near)}" if near else "write a plan for this class"
-        message = f"no rule reaches {model.name}, a `{model.cls}`: the plan is written for {written}"
+        message = f"no rule reaches `{model.name}`, a `{model.cls}`: the plan is written for {written}"
         return Finding(code=codes.PLAN_NOT_FOR_MODEL, message=message, place=plan.place, help=help_)
     message = f"the model is a `{model.cls}`, and the plan is written for {written}"
     return Finding(

@@ -88,6 +88,7 @@ class Plan:
         options: what every option was set to, in the order of their declaration.
         entries: rules, drops and expectations, inherited ones first, each file's in their order.
         place: where the `plan` line stands.
+        class_places: where each class is named.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Plan:
     options: tuple[tuple[str, Scalar], ...] = ()
     entries: tuple[Entry, ...] = ()
     place: Place | None = field(default=None, compare=False, repr=False)
+    class_places: tuple[Place, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def rules(self) -> tuple[Rule, ...]:

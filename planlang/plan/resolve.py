@@ -91,6 +91,7 @@ class _Resolver:
             options=tuple(self.options.items()),
             entries=tuple(self.entries),
             place=own.source.place(line.span),
+            class_places=tuple(own.source.place(name.span) for name in line.classes),
         )
 
     def report(

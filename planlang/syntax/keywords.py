@@ -6,3 +6,6 @@ KEYWORDS = frozenset(
         *("except", "is", "custom", "and", "or", "not", "in", "true", "false", "none"),
     )
 )
+
+# The words of the styles. They are no keywords; knowing them here makes better guesses at what a line was meant to be.
+STYLE_WORDS = frozenset(("colwise", "rowwise", "sequence", "prepare", "replicate", "skip", "custom"))

@@ -13,8 +13,10 @@ from planlang.source import Span
 from planlang.syntax.chunks import Chunk
 from planlang.syntax.fault import Fault
 from planlang.syntax.hints import hint_for
+from planlang.syntax.keywords import STYLE_WORDS
 
 STATEMENT_WORDS = ("plan", "mesh", "extends", "drop", "let", "option", "when", "require", "expect", "override")
+_SECOND_WORD = re.compile(r"(?P<word>\w+)[ \t]*(?P<call>\()?")
 _FIRST_WORDS = re.compile(r"(\w+)([ \t]+)([^\s:?(=]?)")
 
 # How the terminals read in "expected ...": what is not named here is not worth naming.
@@ -102,7 +104,8 @@ def _unknown_statement(error: UnexpectedInput, text: str, chunk: Chunk) -> Fault
         return None
     span = Span(chunk.start, words.end(1))
     near = nearest(words[1], STATEMENT_WORDS)
-    if not near and ("_" in words[1] or re.compile(r"\w+[ \t]*\(").match(text, second)):
+    following = _SECOND_WORD.match(text, second)
+    if not near and following and ("_" in words[1] or following["call"] or following["word"] in STYLE_WORDS):
         message = f"`:` is missing behind the pattern `{words[1]}`"
         return Fault(codes.UNEXPECTED_TEXT, Span(words.end(1), second), message, help=f"write `{words[1]}: …`")
     otherwise = f"a statement begins with {or_list(STATEMENT_WORDS)}, or is a rule `PATTERN: STYLE`"

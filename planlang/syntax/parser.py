@@ -109,12 +109,20 @@ def _alone(text: str, start: str) -> Any:
         raise syntax_fault(error, text, chunk) from None
 
 
+class _Uncounted(str):
+    """A text whose lines Lark does not count: it would count all that stand above, for each statement again."""
+
+    def count(self, *_: object) -> int:
+        return 0
+
+
 class _Reader:
     """One pass over one text."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.text = source.text
+        self.uncounted = _Uncounted(source.text)
         self.findings: list[Finding] = []
 
     def whole(self) -> tuple[AnyStatement, ...]:
@@ -150,7 +158,7 @@ class _Reader:
             span = Span(chunk.start, min(chunk.end, chunk.start + 40))
             message = f"brackets are nested {chunk.depth} deep, and {MOST_DEPTH} is the most"
             raise Fault(codes.TOO_DEEP, span, message, help="write it flatter")
-        return lark().parse(TextSlice(self.text, chunk.start, chunk.end), start=start)
+        return lark().parse(TextSlice(self.uncounted, chunk.start, chunk.end), start=start)
 
     def _recover(self, chunk: Chunk, error: UnexpectedInput) -> tuple[list[Broken], int]:
         """What stands for a chunk that does not parse, and where to go on: its end, or earlier."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from planlang.analysis.assign import Assignment, assign, unmatched
+from planlang.analysis.assign import Assignment, assign, needless, unmatched
 from planlang.analysis.regions import Sites, concrete
 from planlang.indices import IndexSet
 from planlang.model.tree import Child, Kind, Node, Tree
@@ -148,14 +148,22 @@ def test_drop_of_nothing() -> None:
 def test_needless_override() -> None:
     assignment, following = assigned("0 rule *.up", "0 override *.down")
     assert following["layers.0.down"] == 1
-    (finding,) = assignment.findings
+    assert codes(assignment) == []
+    (finding,) = needless([assignment])
     assert finding.code.name == "needless-override"
     assert str(finding.severity) == "warning"
+    assert list(needless([assignment, assigned("0 rule *.down", "0 override *.down")[0]])) == []
+
+
+def test_an_override_that_replaces_something_is_not_needless() -> None:
+    for texts in (("0 rule *.up", "0 override *.*"), ("1 rule *.up", "0 override *.up")):
+        assert list(needless([assigned(*texts)[0]])) == []
 
 
 def test_override_that_matches_nothing_is_unmatched_and_not_needless() -> None:
     assignment, _ = assigned("0 rule *.up", "0 override *.left")
     assert codes(assignment) == []
+    assert list(needless([assignment])) == []
     assert [each.target for each in assignment.unmatched] == [parse_target("*.left")]
 
 
@@ -166,7 +174,7 @@ def test_unmatched() -> None:
     plan = ir.Plan(name="p", classes=("M",), entries=tuple(each for each, _ in assignment.reached))
     findings = list(unmatched(plan, [assignment]))
     assert [finding.code.name for finding in findings] == ["unmatched-rule"] * 3
-    assert findings[0].message == "the rule matches no module of `tiny`"
+    assert findings[0].message == "the rule matches no module of `tiny`, a `M`"
     assert "`*.up`" in findings[0].help
 
 
@@ -177,6 +185,6 @@ def test_unruled() -> None:
 
 
 def test_the_root_can_have_a_rule() -> None:
-    _, following = assigned("0 rule ** except ** is Linear")
+    _, following = assigned("0 rule ** except (** is Linear)")
     assert following[""] == 0
     assert "head" not in following

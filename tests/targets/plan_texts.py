@@ -29,6 +29,8 @@ def plan(rules: str, *, above: str = "", name: str = "x") -> str:
     return f"{above}plan {name} for Qwen3ForCausalLM\n\n{rules}\n"
 
 
+# Python's own words, and names that an emitted module uses itself.
+NAMES = ("class", "None", "match", "PLAN", "Shard", "ColwiseParallel", "ParallelStyle", "torch", "café", "_")
 TEXTS = {
     "colwise": Text(
         text=plan(
@@ -96,19 +98,19 @@ TEXTS = {
             '*.k_proj: custom "custom_styles:Scaled"(number=-3, text="a", flag=true, nothing=none)\n'
             '*.v_proj: custom "custom_styles:Outer.Inner"(layout=shard(-1), whole=replicate, part=partial(max))\n'
             f'*.o_proj: custom "custom_styles:Scaled"(first="{"long " * 30}", second="{"word " * 12}", axis=tp)\n'
-            '*.up_proj: custom "torch.distributed.tensor.parallel:ColwiseParallel"(use_local_output=false)\n'
             '*.down_proj: custom "planlang.runtime.replicate:ReplicateParallel"(grad="none")'
         )
     ),
     "custom_texts": Text(
         text=plan(
-            "*.q_proj: custom \"custom_styles:Scaled\"(a=\"\\ \\n ' ''' # {}\", b=\"\tTab \x0c \x7f \x01 é \u2028 ☃\", c=\"\")"
+            "*.q_proj: custom \"custom_styles:Scaled\"(a=\"\\ \\n ' ''' # {}\", "
+            'b="\tTab \x0c \x7f \x01 é \u2028 ☃", c="")'
         )
     ),
     "layers_of_a_model": Text(
         text=plan(
             "*.layers.{0..3}.mlp.up_proj: colwise\n*.layers.{-4..-1}.mlp.up_proj: colwise(local=false)\n"
-            "*.layers.{8..20..4}.mlp.gate_proj: colwise\n*.layers.5.*_proj?: rowwise\n*.mlp.down_proj: rowwise"
+            "*.layers.{8..20..4}.mlp.gate_proj: colwise\n*.layers.5.self_attn.*_proj: rowwise\n*.mlp.down_proj: rowwise"
         ),
         model="Qwen/Qwen3-0.6B",
         tp=8,
@@ -123,7 +125,7 @@ TEXTS = {
     "options": Text(
         text=plan(
             'option deep = false\noption layers = 3\noption note = "as it is"\n'
-            "require tp in {2, 4} \"the heads\"\nlet head = colwise(out=replicate)\n"
+            'require tp in {2, 4} "the heads"\nlet head = colwise(out=replicate)\n'
             "when deep and tp == 4 {\n    lm_head: head(local=false)\n} else {\n    lm_head: head\n}\n"
             'when note != "" and layers > 2 {\n    *.o_proj: rowwise\n}\n'
             "expect *.self_attn: in={hidden_states: replicate}, out=(replicate, none)",
@@ -142,8 +144,8 @@ TEXTS = {
     ),
     "comments": Text(
         text=plan(
-            "# above \"\"\" and ''' and \\ and \\n and \" at the end\"\n#\n#no space\n#\ttab\n#!bang\n## two\n#: colon \n"
-            "*.q_proj: colwise  # behind \"\"\" \\\n# é ☃ 計画 \U0001f600 \u202e \u2028 \x0c end\\\n*.k_proj: colwise#é\n"
+            '# above """ and \'\'\' and \\ and \\n and " at the end"\n#\n#no space\n#\ttab\n#!bang\n## two\n#: colon \n'
+            '*.q_proj: colwise  # behind """ \\\n# é ☃ 計画 \U0001f600 \u202e \u2028 \x0c end\\\n*.k_proj: colwise#é\n'
             "# fmt: off\n*.v_proj: colwise\n# fmt: on\n# isort: skip_file\n*.o_proj: rowwise  # fmt: skip # noqa\n"
             "# for nobody"
         )
@@ -152,8 +154,10 @@ TEXTS = {
         text=plan(
             "lm_head: colwise",
             above=(
-                '# """quoted""" \'\'\'twice\'\'\' """" \\"""\n# \\ \\n \\x \\N{DASH} \\\n#\n#   indented, with spaces behind   \n'
-                "#\ttab \t\n# é ☃ 計画 \U0001f600 \u202e \x85 \u2028 \x0c\n#\n# -*- coding: latin-1 -*-\n# {braces} %s $x\n"
+                '# """quoted""" \'\'\'twice\'\'\' """" \\"""\n# \\ \\n \\x \\N{DASH} \\\n#\n'
+                "#   indented, with spaces behind   \n"
+                "#\ttab \t\n# é ☃ 計画 \U0001f600 \u202e \x85 \u2028 \x0c\n#\n"
+                "# -*- coding: latin-1 -*-\n# {braces} %s $x\n"
                 '# ends with "\n'
             ),
         )
@@ -162,16 +166,15 @@ TEXTS = {
     "long_lines": Text(
         text=plan(
             f"# {'w' * 200}\nlm_head: colwise  # {'word ' * 60}\n"
-            f"*.q_proj: custom \"custom_styles:{'Outer' + '.Outer' * 20}\"(layout=shard(-1))",
+            f'*.q_proj: custom "custom_styles:{"Outer" + ".Outer" * 20}"(layout=shard(-1))',
             above=f"# {'Long ' * 60}\n",
-            name="long_" * 30,
         )
     ),
     "empty": Text(text=plan("")),
     "only_skip": Text(text=plan("# Why.\nlm_head: skip  # because")),
     **{
         f"named_{name}": Text(text=plan("lm_head: colwise(in=shard(1))\nmodel.norm: sequence", name=name))
-        for name in ("class", "None", "match", "PLAN", "Shard", "ColwiseParallel", "ParallelStyle", "torch", "café", "_")
+        for name in NAMES
     },
     "named_as_an_import_of_another_plan": Text(text=plan("model.norm: replicate", name="planlang")),
 }

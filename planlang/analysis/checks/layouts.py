@@ -10,6 +10,7 @@ from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, did_you_mean
 from planlang.layout import Conversion, Layout, Shard
 from planlang.model.tree import Call
+from planlang.plan import ir
 from planlang.plan.styles import Colwise, Prepare, Rowwise, Sequence
 
 Key = TypeVar("Key", int, str)
@@ -21,18 +22,40 @@ MOST_DIMS = 8
 def check_ranks(case: Case) -> Iterator[Finding]:
     """A sharded dim must be one that the tensor has."""
     seen: set[tuple[int, str, int]] = set()
-    for use in case.uses():
-        for side, layout, rank in _layouts(use):
-            if not isinstance(layout, Shard) or -rank <= layout.dim < rank or (id(use.rule), side, layout.dim) in seen:
+    for entry, name, sides in _sides(case):
+        for side, layout, rank in sides:
+            if not isinstance(layout, Shard) or -rank <= layout.dim < rank or (id(entry), side, layout.dim) in seen:
                 continue
-            seen.add((id(use.rule), side, layout.dim))
+            seen.add((id(entry), side, layout.dim))
             have = f"has {rank} dims" if rank != MOST_DIMS else f"has fewer than {MOST_DIMS} dims"
             yield Finding(
                 code=codes.SHARD_OUT_OF_RANK,
-                message=f"`{layout}` shards a dim that the {side} of {use.name} does not have: it {have}",
-                place=use.place,
+                message=f"`{layout}` shards a dim that the {side} of {name} does not have: it {have}",
+                place=entry.place,
                 help=f"its dims are 0 to {rank - 1}, or -1 to -{rank} from the last",
             )
+
+
+def _sides(case: Case) -> Iterator[tuple[ir.Entry, str, Iterator[tuple[str, Layout, int]]]]:
+    """Every rule at every site, and every expectation at the first that it is about."""
+    for use in case.uses():
+        yield use.rule, use.name, _layouts(use)
+    for entry, region in case.assignment.reached:
+        if isinstance(entry, ir.Expect) and region:
+            site = case.assignment.sites.all[min(region)]
+            yield entry, f"`{site.shown}`", _claims(entry, site.node.call or Call())
+
+
+def _claims(expect: ir.Expect, call: Call) -> Iterator[tuple[str, Layout, int]]:
+    ranks = dict(call.keywords)
+    for i, layout in enumerate(expect.in_):
+        if layout:
+            yield "input", layout, _rank(call.inputs, i)
+    for name, layout in expect.keywords:
+        yield f"input `{name}`", layout, ranks.get(name) or MOST_DIMS
+    for i, layout in enumerate(expect.out):
+        if layout:
+            yield "output", layout, _rank(call.outputs, i)
 
 
 def _layouts(use: Use) -> Iterator[tuple[str, Layout, int]]:

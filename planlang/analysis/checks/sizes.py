@@ -91,5 +91,6 @@ def _width_finding(use: Use, width: int, size: int) -> Finding:
         notes=(
             f"rank 0 would hold {first} and rank {size - 1} {last}: what is sharded again, or gathered, no longer fits",
         ),
-        help=f"use a size that divides {width}, or keep the output a DTensor: `local=false`",
+        help="keep the output a DTensor with `local=false`, "
+        + (f"or use a size that divides {width}" if width > size else "or leave the module whole with `skip`"),
     )

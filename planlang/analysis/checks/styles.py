@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from planlang.analysis.checks.case import Case, Use
 from planlang.diagnostics import codes
-from planlang.diagnostics.finding import Finding
+from planlang.diagnostics.finding import Finding, or_list
 from planlang.model.tree import Kind, Node
 from planlang.plan.styles import Colwise, Rowwise, Sequence
 
@@ -44,8 +44,10 @@ def _instead(node: Node, star: str) -> str:
         return "write `sequence(dim=…)` if its input is sharded, `replicate` if it is not, or leave it without a rule"
     inside = [child.name for child in node.children if isinstance(child.name, str) and child.node.kind is Kind.LINEAR]
     if inside:
-        names = inside[0] if len(inside) == 1 else "{" + ",".join(inside) + "}"
-        return f"write the rule for the modules inside: `{star}.{names}`"
+        names = or_list(f"{star}.{name}" for name in inside).replace(" or ", " and ")
+        return f"it is the Linear modules inside that can be sharded: {names}"
+    if not node.parameters and not node.children:
+        return "it has no parameters: leave it without a rule"
     if node.parameters:
         return "torch has no style that shards parameters of its own: leave it whole, or name a `custom` style"
     return "write rules for the Linear modules inside it, or `prepare` for the layouts at its boundary"

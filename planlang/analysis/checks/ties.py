@@ -48,7 +48,12 @@ def _placing(rule: ir.Rule | None) -> ir.Rule | None:
 
 
 def _half_ruled(case: Case, module: str, rule: ir.Rule, other: str, *, sure: bool) -> Finding:
-    partner = f"`{other}: {'rowwise(in=replicate)' if 'embed' in other else 'colwise(out=shard(-1), local=false)'}`"
+    style = "rowwise(in=replicate)" if "embed" in other else "colwise(out=shard(-1), local=false)"
+    existing = case.rule_at(other)
+    if existing:
+        instead = f"give `{other}` the style `{style}` in place of `{existing.style.word}`, or leave both out"
+    else:
+        instead = f"add `{other}: {style}`, or leave both out"
     if sure:
         message = f"`{module}` and `{other}` share one weight, and only `{module}` has a rule"
         notes = ("the tie would be lost: each of the two would train on its own part of the gradient",)
@@ -57,10 +62,10 @@ def _half_ruled(case: Case, module: str, rule: ir.Rule, other: str, *, sure: boo
             message=message,
             place=rule.place,
             notes=notes,
-            help=f"add {partner}, or leave both out",
+            help=instead,
         )
     message = f"some models of `{case.tree.cls}` tie `{module}` and `{other}`, and only `{module}` has a rule"
-    help_ = f"add {partner}, or compile with `--model` for one that does not tie them"
+    help_ = f"{instead}, or compile with `--model` for one that does not tie them"
     return Finding(code=codes.MAY_BE_TIED, message=message, place=rule.place, help=help_)
 
 
