@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from planlang.version import __version__
 
 if TYPE_CHECKING:
-    from planlang.api import Plan, compile, load, load_config, loads, parallelize
+    from planlang.api import compile, load, load_config, loads, parallelize
     from planlang.diagnostics.finding import Finding, PlanError
+    from planlang.loaded import Plan
     from planlang.runtime.replicate import ReplicateParallel
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Plan": "planlang.loaded",
     "Finding": "planlang.diagnostics.finding",
     "PlanError": "planlang.diagnostics.finding",
     "ReplicateParallel": "planlang.runtime.replicate",

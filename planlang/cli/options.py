@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
-from planlang.api import Plan, open_plan
 from planlang.compiler import Compiled
 from planlang.diagnostics.finding import Finding, PlanError
 from planlang.diagnostics.render import FORMATS
+from planlang.loaded import Plan, open_plan
 from planlang.model.tree import Tree
 from planlang.model.trees import named_model
 from planlang.plan.files import MOST_BYTES, decode, load

@@ -124,6 +124,7 @@ class _Reader:
         self.text = source.text
         self.uncounted = _Uncounted(source.text)
         self.findings: list[Finding] = []
+        self.level = 0
 
     def whole(self) -> tuple[AnyStatement, ...]:
         """All statements, or none if there is any mistake."""
@@ -146,7 +147,7 @@ class _Reader:
                     self._report(fault)
                     yield self._broken(chunk)
                 except UnexpectedInput as error:
-                    broken, behind = self._recover(chunk, error)
+                    broken, behind = self._recover(chunk, error, end)
                     yield from broken
                     if behind != chunk.end:
                         break
@@ -160,27 +161,39 @@ class _Reader:
             raise Fault(codes.TOO_DEEP, span, message, help="write it flatter")
         return lark().parse(TextSlice(self.uncounted, chunk.start, chunk.end), start=start)
 
-    def _recover(self, chunk: Chunk, error: UnexpectedInput) -> tuple[list[Broken], int]:
-        """What stands for a chunk that does not parse, and where to go on: its end, or earlier."""
+    def _recover(self, chunk: Chunk, error: UnexpectedInput, end: int) -> tuple[list[Broken], int]:
+        """What stands for a chunk that does not parse, and where to go on: its end, or earlier.
+
+        Where the brace of a block stands below its `when`, it is later, up to `end`.
+        """
         opening = _BLOCK_OPEN.search(self.text, chunk.start, chunk.end)
         if opening and _WHEN.match(self.text, chunk.start):
             return self._block(chunk, opening.start())
         following = next_statement(self.text, chunk) if chunk.unclosed >= 0 else chunk.end
         if following < chunk.end:
             chunk = next(chunks(self.text, chunk.start, following))
-        elif _WHEN.match(self.text, chunk.start) and (brace := _NEXT_LINE_BRACE.match(self.text, chunk.end)):
+        elif _WHEN.match(self.text, chunk.start) and (brace := _NEXT_LINE_BRACE.match(self.text, chunk.end, end)):
             message = "the `{` of a block stands on a line of its own"
             span = Span(brace.end() - 1, brace.end())
             self._report(Fault(codes.UNEXPECTED_TEXT, span, message, help="put it on the line of its `when`"))
-            return self._block(Chunk(chunk.start, len(self.text)), span.start)
+            return self._block(Chunk(chunk.start, end), span.start, known=True)
         self._report(syntax_fault(error, self.text, chunk))
         return [self._broken(chunk)], following
 
-    def _block(self, chunk: Chunk, opening: int) -> tuple[list[Broken], int]:
-        """A `when` that does not parse as a whole: its conditions and the statements of its blocks by themselves."""
+    def _block(self, chunk: Chunk, opening: int, *, known: bool = False) -> tuple[list[Broken], int]:
+        """A `when` that does not parse as a whole: its conditions and the statements of its blocks by themselves.
+
+        `known` says that what is wrong with the block itself is reported already.
+        """
+        if self.level == MOST_DEPTH:
+            message = f"blocks are nested more than {MOST_DEPTH} deep"
+            self._report(Fault(codes.TOO_DEEP, Span(chunk.start, opening + 1), message, help="write it flatter"))
+            return [self._broken(chunk)], chunk.end
         found = len(self.findings)
+        self.level += 1
         inner, behind = self._branches(chunk, opening)
-        if len(self.findings) == found:  # nothing in it is wrong, so the way its parts stand together is
+        self.level -= 1
+        if not known and len(self.findings) == found:  # nothing in it is wrong, so how its parts stand together is
             message = "the block is not written as blocks are"
             self._report(
                 Fault(

@@ -17,9 +17,10 @@ from planlang.diagnostics.codes import Code
 from planlang.diagnostics.finding import Finding
 from planlang.layout import Layout
 from planlang.plan import ir
+from planlang.plan.arguments import Styles
 from planlang.plan.spell import arguments_text
 from planlang.plan.styles import Custom, Prepare, Style
-from planlang.plan.values import Styles, Wrong, layout
+from planlang.plan.values import Wrong, layout
 from planlang.source import Source, Span
 from planlang.syntax.fault import Fault
 from planlang.syntax.parser import parse_style, parse_target

@@ -110,17 +110,63 @@ def class_tree(layers: IndexSet, dense: IndexSet | None, length: int | None = No
     attention = Node("Attention", Kind.OTHER, children=tuple(Child(f"{n}_proj", linear) for n in "qkvo"))
     mlp = Node("Mlp", Kind.OTHER, children=(Child("up", linear), Child("down", linear)))
     expert = Node("Expert", Kind.OTHER, children=(Child("up", linear), Child("gate", linear)))
-    moe = Node("Moe", Kind.OTHER, children=(Child("experts", Node("List", Kind.CONTAINER, children=(Child(ALL if length is None else IndexSet.of(range(4)), expert),), length=None if length is None else 4)),))
+    moe = Node(
+        "Moe",
+        Kind.OTHER,
+        children=(
+            Child(
+                "experts",
+                Node(
+                    "List",
+                    Kind.CONTAINER,
+                    children=(Child(ALL if length is None else IndexSet.of(range(4)), expert),),
+                    length=None if length is None else 4,
+                ),
+            ),
+        ),
+    )
     first = Node("Layer", Kind.OTHER, children=(Child("attn", attention), Child("mlp", mlp), Child("norm", norm)))
     second = Node("Layer", Kind.OTHER, children=(Child("attn", attention), Child("mlp", moe), Child("norm", norm)))
     kinds = [(layers, first)] if dense is None else [(layers & dense, first), (layers - dense, second)]
     children = tuple(Child(numbers, node) for numbers, node in kinds if numbers)
-    body = Node("Body", Kind.OTHER, children=(Child("layers", Node("List", Kind.CONTAINER, children=children, length=length)), Child("norm", norm)))
-    return Tree("m", "M", Node("M", Kind.OTHER, children=(Child("model", body), Child("head", linear))), {} if length is None else {"size": 1})
+    body = Node(
+        "Body",
+        Kind.OTHER,
+        children=(Child("layers", Node("List", Kind.CONTAINER, children=children, length=length)), Child("norm", norm)),
+    )
+    return Tree(
+        "m",
+        "M",
+        Node("M", Kind.OTHER, children=(Child("model", body), Child("head", linear))),
+        {} if length is None else {"size": 1},
+    )
 
 
-_LAYERS = ["*", "{0..3}", "{0..11}", "{5,17,100}", "{0..120..7}", "{10..19}", "{1{0..9},2}", "{0..99}", "7", "{99..101}", "{0..9}"]
-_BELOW = ["attn.q_proj", "attn.*", "attn.{k,v}_proj", "**", "norm", "mlp", "mlp.up", "mlp.*.*.up", "mlp.experts.{0,2}.gate", "*.*"]
+_LAYERS = [
+    "*",
+    "{0..3}",
+    "{0..11}",
+    "{5,17,100}",
+    "{0..120..7}",
+    "{10..19}",
+    "{1{0..9},2}",
+    "{0..99}",
+    "7",
+    "{99..101}",
+    "{0..9}",
+]
+_BELOW = [
+    "attn.q_proj",
+    "attn.*",
+    "attn.{k,v}_proj",
+    "**",
+    "norm",
+    "mlp",
+    "mlp.up",
+    "mlp.*.*.up",
+    "mlp.experts.{0,2}.gate",
+    "*.*",
+]
 
 
 def open_plan(pick: random.Random) -> ir.Plan:
@@ -173,9 +219,18 @@ def test_a_star_where_all_layers_follow_one_rule() -> None:
 
 def _sets() -> list[IndexSet]:
     pick = random.Random(4)
-    some = [frozenset(pick.sample(range(pick.choice([10, 12, 100, 130, 1000, 1999])), pick.randrange(1, 10))) for _ in range(60)]
+    some = [
+        frozenset(pick.sample(range(pick.choice([10, 12, 100, 130, 1000, 1999])), pick.randrange(1, 10)))
+        for _ in range(60)
+    ]
     some += [frozenset(range(n)) for n in (0, 1, 9, 10, 11, 99, 100, 101)]
-    some += [frozenset(range(10)) - {3}, frozenset(range(10, 100)), frozenset({0}), frozenset({10**6}), frozenset(range(0, 1000, 111))]
+    some += [
+        frozenset(range(10)) - {3},
+        frozenset(range(10, 100)),
+        frozenset({0}),
+        frozenset({10**6}),
+        frozenset(range(0, 1000, 111)),
+    ]
     return [IndexSet(members, finite) for members in some for finite in (True, False)]
 
 

@@ -90,11 +90,25 @@ def _path(pick: random.Random, names: list[str]) -> str:
 
 def _blurred(pick: random.Random, segment: str) -> str:
     choices = [segment, segment, "*", f"{{{segment},b}}", f"{{,{segment}}}", f"{segment[:1]}*", f"*{segment[-1:]}"]
-    choices += [f"{segment[:1]}{{{segment[1:]},,zz}}", f"{{{{{segment},a}},{{b,*_proj}}}}", f"{{*,{segment}}}", f"{{{segment}}}{{,}}"]
+    choices += [
+        f"{segment[:1]}{{{segment[1:]},,zz}}",
+        f"{{{{{segment},a}},{{b,*_proj}}}}",
+        f"{{*,{segment}}}",
+        f"{{{segment}}}{{,}}",
+    ]
     if segment.isdigit():
         first, last = sorted(pick.sample(range(13), 2))
-        choices += [f"{{{first}..{last}}}", f"{{{first}..{last}..{pick.randrange(1, 5)}}}", f"{{{-last - 1}..{-first - 1}}}"]
-        choices += [f"{{{first}..-{last}}}", f"{{-{last + 1}..{first}}}", f"{{-{last + 1}..-1..2}}", f"{{0,{{2..{last + 2}}}}}"]
+        choices += [
+            f"{{{first}..{last}}}",
+            f"{{{first}..{last}..{pick.randrange(1, 5)}}}",
+            f"{{{-last - 1}..{-first - 1}}}",
+        ]
+        choices += [
+            f"{{{first}..-{last}}}",
+            f"{{-{last + 1}..{first}}}",
+            f"{{-{last + 1}..-1..2}}",
+            f"{{0,{{2..{last + 2}}}}}",
+        ]
         choices += ["1{0..1}", "{0..1}{,0,1}", f"{{0..0}}{segment}"]
     return pick.choice(choices)
 
@@ -196,10 +210,18 @@ def test_most_random_patterns_match_something() -> None:
 
 
 def _model(layers: IndexSet, length: int | None) -> Tree:
-    layer = Node("Layer", Kind.OTHER, children=(Child("q_proj", Node("Linear", Kind.LINEAR)), Child("mlp", Node("Mlp", Kind.OTHER))))
+    layer = Node(
+        "Layer",
+        Kind.OTHER,
+        children=(Child("q_proj", Node("Linear", Kind.LINEAR)), Child("mlp", Node("Mlp", Kind.OTHER))),
+    )
     blocks = Node("ModuleList", Kind.CONTAINER, children=(Child(layers, layer),), length=length)
     body = Node("Body", Kind.OTHER, children=(Child("layers", blocks), Child("final_norm", Node("Norm", Kind.NORM))))
-    return Tree("m", "M", Node("M", Kind.OTHER, children=(Child("model", body), Child("head_proj", Node("Linear", Kind.LINEAR)))))
+    return Tree(
+        "m",
+        "M",
+        Node("M", Kind.OTHER, children=(Child("model", body), Child("head_proj", Node("Linear", Kind.LINEAR)))),
+    )
 
 
 @pytest.mark.parametrize(
@@ -246,4 +268,6 @@ def test_a_count_from_the_end_asks_nothing_of_names() -> None:
     """`*.{-1..-1}.mlp` is tried at every depth; only a list has a last index."""
     sites = Sites(_model(IndexSet.of(range(24)), 24))
     found = region(parse_target("*.{-1..-1}.mlp").pattern, sites)
-    assert [list(concrete(sites.all[n], box)) for n, boxes in found.items() for box in boxes] == [["model.layers.23.mlp"]]
+    assert [list(concrete(sites.all[n], box)) for n, boxes in found.items() for box in boxes] == [
+        ["model.layers.23.mlp"]
+    ]

@@ -98,8 +98,8 @@ def test_no_rule_conflicts_and_no_terminals_collide() -> None:
 def test_strict_mode_sees_collisions() -> None:
     pytest.importorskip("interegular")
     with pytest.raises(LexError, match="Collision"):
-        strict(resources.grammar().replace("INT: /[0-9]+/", "INT: /[0-9]+/\nDIGITS: /[0-9][0-9]/").replace(
-            "scalar_operand: INT", "scalar_operand: DIGITS | INT"
-        ))
-
-
+        strict(
+            resources.grammar()
+            .replace("INT: /[0-9]+/", "INT: /[0-9]+/\nDIGITS: /[0-9][0-9]/")
+            .replace("scalar_operand: INT", "scalar_operand: DIGITS | INT")
+        )

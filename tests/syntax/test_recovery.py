@@ -126,7 +126,7 @@ PLAN = "plan p for Q\n"
         ('a: custom "x:Y(b=1)\nb: c\n', ["unclosed-string 1"]),
         ('a: b(c="d)\ne: f\n', ["unclosed-string 1"]),
         ('a: b(c="d)\ne f\n', ["unclosed-string 1"]),
-        ('a: b(c="d, e=1,\n  f=2)\ng h\n', ["unclosed-string 1", "unexpected-text 3"]),
+        ('a: b(c="d, e=1,\n  f=2)\ng h\n', ["unclosed-string 1", "unknown-statement 3"]),
         ("mseh tp\na: b\n", ["unknown-statement 1"]),
         ("rule a: b\na: b\n", ["unknown-statement 1"]),
         ("a..b: c\nb: c\n", ["bad-pattern 1"]),
@@ -169,33 +169,40 @@ PLAN = "plan p for Q\n"
         ("when tp = 2 {\n  a: b\n}\nc: d\n", ["unexpected-text 1"]),
         ("when tp = 2 {\n  a: b\n} else when x {\n c: d\n} else {\n e: f\n}\nc: d\n", ["unexpected-text 1"]),
         ("when x {\n  a: b\n} else when tp = 2 {\n c: d\n} else {\n e: f\n}\nc: d\n", ["unexpected-text 3"]),
-        ("when x {\n  a: b\n} else when y {\n c: d\n} else {\n e f\n}\nc: d\n", ["unexpected-text 6"]),
-        ("when x {\n  a b\n} else when y {\n c d\n} else {\n e f\n}\nc d\n", [f"unexpected-text {n}" for n in (2, 4, 6, 8)]),
-        ("when x {\n  when y {\n    a b\n  }\n  c d\n}\n", ["unexpected-text 3", "unexpected-text 5"]),
-        ("when x {\n  when y {\n    a: b(\n  }\n  c d\n}\n", ["unclosed-bracket 3", "unexpected-text 5"]),
+        ("when x {\n  a: b\n} else when y {\n c: d\n} else {\n e skip\n}\nc: d\n", ["unexpected-text 6"]),
+        (
+            "when x {\n  a skip\n} else when y {\n c skip\n} else {\n e skip\n}\nc skip\n",
+            [f"unexpected-text {n}" for n in (2, 4, 6, 8)],
+        ),
+        ("when x {\n  when y {\n    a skip\n  }\n  c skip\n}\n", ["unexpected-text 3", "unexpected-text 5"]),
+        ("when x {\n  when y {\n    a: b(\n  }\n  c skip\n}\n", ["unclosed-bracket 3", "unexpected-text 5"]),
         ("when x {\n  a: b\n}\nelse {\n  c: d\n}\ne: f\n", ["unexpected-text 4"]),
         ("when x {\n  a: b\n}\nelse when y {\n  c: d\n}\ne: f\n", ["unexpected-text 4"]),
         ("when x {\n  a: b\n} c: d\ne: f\n", ["unexpected-text 3"]),
-        ("when x {\n  a b  # like `when y {\n  # and {\n}\nc: d\n", ["unexpected-text 2"]),
-        ('when x == "{" {\n  a b\n}\nc: d\n', ["unexpected-text 2"]),
+        ("when x {\n  a skip  # like `when y {\n  # and {\n}\nc: d\n", ["unexpected-text 2"]),
+        ('when x == "{" {\n  a skip\n}\nc: d\n', ["unexpected-text 2"]),
         ("when x {\n  a: b}\n}\nc: d\n", ["unclosed-bracket 3"]),
         ("when x {\n  a: b\n}\n}\nc: d\n", ["unclosed-bracket 4"]),
-        ("when x { a: b }\nc d\n", ["unexpected-text 2"]),
+        ("when x { a: b }\nc skip\n", ["unexpected-text 2"]),
         ("when (x {\n  a: b\n}\nc: d\n", ["unclosed-bracket 1"]),
+        ("when x\n{\n  a: b\n}\nc: d\n", ["unexpected-text 2"]),
+        ("when x\n\n# y\n  {\n  a skip\n}\nc: d\n", ["unexpected-text 4", "unexpected-text 5"]),
+        ("when z {\nwhen x\n{\n  a: b\n}\n}\nc: d\n", ["unexpected-text 3"]),
         # line ends and blanks
-        ("a colwise\r\nb c\r\nd: e\r\n", ["unexpected-text 1", "unexpected-text 2"]),
-        ("when x {\r\n  a b\r\n} else {\r\n  c: (\r\n}\r\n", ["unexpected-text 2", "unclosed-bracket 4"]),
-        ("a:\tb\n\tc\td\n", ["unexpected-text 2"]),
-        ("a: b\nc d", ["unexpected-text 2"]),
+        ("a colwise\r\nb skip\r\nd: e\r\n", ["unexpected-text 1", "unexpected-text 2"]),
+        ("when x {\r\n  a skip\r\n} else {\r\n  c: (\r\n}\r\n", ["unexpected-text 2", "unclosed-bracket 4"]),
+        ("a:\tb\n\tc\tskip\n", ["unexpected-text 2"]),
+        ("a: b\nc skip", ["unexpected-text 2"]),
         ("a: b\nc:", ["unexpected-text 2"]),
         ("a: b(", ["unclosed-bracket 1"]),
         ('a: b("', ["unclosed-string 1"]),
         ("\ufeffa: b\nc: d\n", ["unexpected-text 1"]),
         ("a: b\u2028c: d\n", ["unexpected-text 1"]),
         ("a: b\rc: d\n", ["unexpected-text 1"]),
-        ("a" * 100_000 + "\nb: c\n", ["unexpected-text 1"]),
-        ("a: b(" + "x, " * 10_000 + ")\nc d\n", ["unexpected-text 2"]),
-        ("a: b(" + "x, " * 10_000 + "\nc: d\ne f\n", ["unclosed-bracket 1", "unexpected-text 3"]),
+        ("a" * 9_000 + "\nb: c\n", ["unexpected-text 1"]),
+        ("a" * 100_000 + "\nb: c\n", ["bad-pattern 1"]),
+        ("a: b(" + "x, " * 10_000 + ")\nc skip\n", ["unexpected-text 2"]),
+        ("a: b(" + "x, " * 10_000 + "\nc: d\ne skip\n", ["unclosed-bracket 1", "unexpected-text 3"]),
     ],
 )
 def test_findings(text: str, expected: list[str]) -> None:
@@ -247,9 +254,11 @@ def test_statements_behind_a_mistake_are_read() -> None:
     assert [s.declares for s in file.statements if isinstance(s, Broken)] == ["", "c"]
 
 
-def test_what_a_broken_block_declares_is_known() -> None:
-    file, _ = parse(Source("test", "when x = 1 {\n  let c = d\n}\n"))
-    assert [s.declares for s in file.statements if isinstance(s, Broken)] == ["", "c"]
+def test_what_a_broken_block_holds_is_kept() -> None:
+    file, _ = parse(Source("test", "when x = 1 {\n  let c = d\n  option\n} else {\n  e: f\n}\n"))
+    (block,) = file.statements
+    assert isinstance(block, Broken)
+    assert [type(statement).__name__ for statement in block.inside] == ["Let", "Broken", "Rule"]
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -15,7 +15,9 @@ from planlang.syntax.format import format_source
 from planlang.syntax.nodes import File, When
 from planlang.syntax.parser import lark, parse, parse_style, parse_target
 
-profile = settings(derandomize=True, deadline=None, database=None, max_examples=100, phases=[Phase.explicit, Phase.generate])
+profile = settings(
+    derandomize=True, deadline=None, database=None, max_examples=100, phases=[Phase.explicit, Phase.generate]
+)
 
 # Names, among them near-keywords and letters beyond ASCII.
 
@@ -151,9 +153,9 @@ _simple = st.one_of(
     st.builds(nodes.PlanLine, name=_names, classes=st.lists(_names, min_size=1, max_size=3).map(tuple)),
     st.builds(
         nodes.MeshLine,
-        axes=st.lists(
-            st.builds(nodes.Axis, name=_names, size=st.none() | _naturals), min_size=1, max_size=3
-        ).map(tuple),
+        axes=st.lists(st.builds(nodes.Axis, name=_names, size=st.none() | _naturals), min_size=1, max_size=3).map(
+            tuple
+        ),
     ),
     st.builds(nodes.Extends, target=_text),
     st.builds(nodes.Drop, target=targets),
@@ -163,9 +165,9 @@ _simple = st.one_of(
     st.builds(
         nodes.Expect,
         target=targets,
-        claims=st.lists(
-            st.builds(nodes.Argument, name=_argument_names, value=_values), min_size=1, max_size=3
-        ).map(tuple),
+        claims=st.lists(st.builds(nodes.Argument, name=_argument_names, value=_values), min_size=1, max_size=3).map(
+            tuple
+        ),
     ),
     st.builds(nodes.Rule, target=targets, style=styles, override=st.booleans()),
 )
@@ -244,9 +246,9 @@ def test_files(file: File, chained: bool) -> None:
 
 # Comments
 
-_comment_texts = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
-    ["", " ", "(", "}", '"', "# #", "a: b", "else {", "  indented", "\t"]
-)
+_comment_texts = st.text(
+    st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=8
+) | st.sampled_from(["", " ", "(", "}", '"', "# #", "a: b", "else {", "  indented", "\t"])
 
 
 def sprinkled(text: str, pick: random.Random, remarks: list[str]) -> tuple[str, list[str]]:

@@ -1,0 +1,200 @@
+"""A plan that was read: from a file, a bundled name, data or Python, with the options that the caller set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from planlang import resources
+from planlang.compiler import Compiled, Settings, compile_plan, compile_program
+from planlang.diagnostics import codes
+from planlang.diagnostics.finding import Finding, PlanError, did_you_mean
+from planlang.model.tree import Tree
+from planlang.model.trees import named_model
+from planlang.plan import ir
+from planlang.plan.files import Program, read_source
+from planlang.plan.files import load as load_program
+from planlang.plan.options import Value
+from planlang.source import Source
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.distributed.tensor.parallel import ParallelStyle
+    from transformers import PretrainedConfig
+
+    Model: TypeAlias = str | os.PathLike[str] | Tree | PretrainedConfig | nn.Module
+
+_DATA_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan that was read, with the options that the caller set.
+
+    Conditions on the model and on sizes are decided when it is compiled, so one `Plan` serves many models.
+
+    Attributes:
+        source: its text.
+        content: the files as written, or the resolved plan where it was read from data.
+        options: what the caller set.
+        findings: what was found while reading.
+    """
+
+    source: Source
+    content: Program | ir.Plan
+    options: Mapping[str, Value] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+
+    def compile(
+        self, model: Model | None = None, *, tp: int | None = None, sizes: Mapping[str, int] | None = None
+    ) -> Compiled:
+        """The plan matched and checked against a model or against the classes that it names, with all findings.
+
+        Args:
+            model: a name of the catalog, a `config.json` or its folder, a configuration, or a module.
+            tp: how many ranks the axis `tp` has.
+            sizes: the same for any axes by name.
+
+        Raises:
+            PlanError: there is no such model.
+        """
+        known = {**(sizes or {}), **({} if tp is None else {"tp": tp})}
+        for name, size in known.items():
+            if size < 1:
+                message = f"the mesh axis `{name}` cannot have {size} ranks"
+                raise PlanError([Finding(code=codes.MESH_SIZE_CONFLICT, message=message, help="give 1 or more")])
+        settings = Settings(model=None if model is None else tree_of(model), options=self.options, sizes=known)
+        if isinstance(self.content, Program):
+            return compile_program(self.content, settings, self.findings)
+        return compile_plan(self.source, self.content, settings, self.findings)
+
+    def resolved(self, model: Model | None = None, *, tp: int | None = None) -> ir.Plan:
+        """The resolved plan: conditions decided, includes merged, defaults filled in.
+
+        Raises:
+            PlanError: the plan has errors.
+        """
+        plan = self.compile(model, tp=tp).checked().plan
+        assert plan is not None
+        return plan
+
+    def styles(self, model: Model | None = None, *, tp: int | None = None) -> dict[str, ParallelStyle]:
+        """The plan as torch takes it: new objects of torch's own classes at every call.
+
+        Args:
+            model: for which model; without one, for any number of layers of the classes that the plan names.
+            tp: how many ranks the axis `tp` has; sizes are checked where it is given.
+
+        Returns:
+            Styles by torch's keys: one `fnmatch` pattern a segment, no module reached twice.
+
+        Raises:
+            PlanError: the plan has errors.
+        """
+        from planlang.runtime.styles import build
+
+        compiled = self.compile(model, tp=tp).checked()
+        made = ((keyed.key, build(keyed.rule.style, keyed.rule.place)) for keyed in compiled.keys)
+        return {key: style for key, style in made if style is not None}
+
+
+def tree_of(model: Model) -> Tree:
+    """The module tree of whatever names or is a model.
+
+    Raises:
+        PlanError: there is no such model, or it cannot be built.
+    """
+    if isinstance(model, Tree):
+        return model
+    if isinstance(model, str | os.PathLike):
+        found = named_model(os.fspath(model))
+        if isinstance(found, Finding):
+            raise PlanError([found])
+        return found
+    from torch import nn
+
+    from planlang.model.capture import CaptureError, capture_config, capture_module
+
+    if isinstance(model, nn.Module):
+        return capture_module(model, f"this `{type(model).__name__}`")
+    try:
+        return capture_config(model, name=f"this `{type(model).__name__}`")
+    except CaptureError as error:
+        raise PlanError([Finding(code=codes.UNKNOWN_ARCHITECTURE, message=str(error))]) from error
+
+
+def open_plan(x: str | os.PathLike[str], options: Mapping[str, Value], *, beside: Path | None = None) -> Plan:
+    """What `load` reads; mistakes in the text are among the plan's findings, so that compiling it finds the others too.
+
+    Args:
+        x: see `load`.
+        options: see `load`.
+        beside: the folder that a path is relative to.
+
+    Raises:
+        PlanError: there is no such file or name, or it is no text.
+    """
+    reference = os.fspath(x)
+    path = (beside / reference) if beside else Path(reference)
+    bundled = resources.bundled_plans()
+    if path.suffix in _DATA_SUFFIXES:
+        return _from_data(_read(path), options)
+    if path.suffix == resources.PLAN_SUFFIX or isinstance(x, os.PathLike) or os.sep in reference:
+        return parsed(_read(path, _bundled_name(path)), options)
+    if reference in bundled:
+        return parsed(_read(bundled[reference], f"plan {reference}"), options)
+    if _is_dotted(reference):
+        from planlang.runtime.dotted import imported_plan
+
+        return Plan(*imported_plan(reference))
+    if _is_file(path):
+        return parsed(_read(path), options)
+    otherwise = f"the bundled plans are {', '.join(f'`{name}`' for name in bundled)}"
+    message = f"`{reference}` is neither a file, a bundled plan nor a dotted path"
+    help_ = did_you_mean(reference, bundled, otherwise)
+    raise PlanError([Finding(code=codes.UNKNOWN_PLAN, message=message, help=help_)])
+
+
+def _bundled_name(path: Path) -> str:
+    return f"plan {path.stem}" if resources.bundled_plans().get(path.stem) == path else ""
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that is too long, or holds NUL
+        return False
+
+
+def _is_dotted(reference: str) -> bool:
+    parts = reference.split(".")
+    return len(parts) > 1 and all(part.isidentifier() for part in parts)
+
+
+def _read(path: Path, name: str = "") -> Source:
+    source = read_source(path, name)
+    if isinstance(source, Finding):
+        raise PlanError([source])
+    return source
+
+
+def parsed(source: Source, options: Mapping[str, Value]) -> Plan:
+    """A text in the language as a plan; mistakes in it are among the findings of the plan."""
+    program, findings = load_program(source)
+    return Plan(source, program, options, findings)
+
+
+def _from_data(source: Source, options: Mapping[str, Value]) -> Plan:
+    from planlang.targets.data import read_plan
+
+    plan, findings = read_plan(source)
+    if plan is None:
+        raise PlanError(findings)
+    if options:
+        name = next(iter(options))
+        message = f"`{source.name}` is resolved already, so its option `{name}` cannot be set"
+        raise PlanError([Finding(code=codes.UNKNOWN_OPTION, message=message, help="set it where the file is made")])
+    return Plan(source, plan, {}, findings)

@@ -1,0 +1,67 @@
+"""What is gathered while the files of a plan are read: options, names, the mesh, entries and findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from planlang.diagnostics.codes import Code
+from planlang.diagnostics.finding import Finding, Related
+from planlang.plan import ir
+from planlang.plan.conditions import Scope
+from planlang.plan.conditions import Value as ConfigValue
+from planlang.source import Place
+from planlang.syntax import nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known when a plan is resolved.
+
+    Attributes:
+        options: what the caller sets, by name: values, or texts as `-D` gives them.
+        sizes: the sizes of mesh axes.
+        config: the model's scalar settings; `None` without a model.
+    """
+
+    options: Mapping[str, bool | int | str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    config: Mapping[str, ConfigValue] | None = None
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The state of one resolution.
+
+    Attributes:
+        facts: what the caller knows.
+        options: the value of every option.
+        declared: where each option was declared last.
+        lets: what each `let` stands for; `None` for one that is wrong itself.
+        used: the style words that occur.
+        mesh: the axes.
+        entries: rules, drops and expectations so far.
+        findings: what is wrong so far.
+    """
+
+    facts: Facts
+    options: dict[str, bool | int | str] = field(default_factory=dict)
+    declared: dict[str, Place] = field(default_factory=dict)
+    lets: dict[str, nodes.Style | None] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    mesh: tuple[ir.Axis, ...] = (ir.Axis(name="tp"),)
+    entries: list[ir.Entry] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    def report(
+        self, code: Code, place: Place | None, message: str, help: str = "", *, related: tuple[Related, ...] = ()
+    ) -> None:
+        """Adds a finding."""
+        self.findings.append(Finding(code=code, message=message, place=place, help=help, related=related))
+
+    def scope(self) -> Scope:
+        """What conditions may name."""
+        sizes = {
+            axis.name: axis.size if axis.size is not None else self.facts.sizes.get(axis.name) for axis in self.mesh
+        }
+        return Scope(options=self.options, axes=sizes, config=self.facts.config)
