@@ -135,17 +135,14 @@ def merged_keys(assignments: Sequence[Assignment]) -> tuple[tuple[Keyed, ...], l
         mine = {keyed.key: keyed for keyed in group}
         for key, keyed in merged.items():
             here = mine.get(key)
-            if (here is None and _star(key) in assignment.sites.existing) or (here and here.rule is not keyed.rule):
+            if (here is None and keyed.site.star in assignment.sites.existing) or (
+                here and here.rule is not keyed.rule
+            ):
                 findings.append(_clash(keyed, assignment))
     rules = [id(entry) for entry, _ in assignments[0].reached] if assignments else []
     order = {rule: i for i, rule in enumerate(rules)}
     ordered = sorted(merged.values(), key=lambda keyed: order.get(id(keyed.rule), len(order)))
     return tuple(ordered), findings
-
-
-def _star(key: str) -> str:
-    """A key with `*` for what it says of layer numbers."""
-    return ".".join("*" if segment[0] in "0123456789[?" else segment for segment in key.split(".")) if key else key
 
 
 def _clash(keyed: Keyed, assignment: Assignment) -> Finding:

@@ -10,10 +10,10 @@ from planlang import resources
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, did_you_mean
 from planlang.source import Place, Source
-from planlang.syntax.nodes import Extends, File
+from planlang.syntax.nodes import Broken, Extends, File
 from planlang.syntax.parser import parse
 
-MOST_BYTES = 4 * 2**20
+MOST_BYTES = 2**20  # some 13,000 rules; the bundled plans have a dozen
 MOST_EXTENDED = 32
 
 
@@ -57,9 +57,13 @@ def read_source(path: Path, name: str = "", *, place: Place | None = None) -> So
         message = f"`{_printable(shown)}` cannot be read: {reason.lower()}"
         return Finding(code=codes.UNREADABLE_FILE, message=message, place=place)
     if len(content) > MOST_BYTES:
-        message = f"`{shown}` is larger than {MOST_BYTES // 2**20} MiB, more than any plan needs"
-        return Finding(code=codes.FILE_TOO_LARGE, message=message, place=place, help="is it the right file?")
+        return _too_large(shown, place)
     return decode(content, shown, path, place=place)
+
+
+def _too_large(name: str, place: Place | None) -> Finding:
+    message = f"`{name}` is larger than {MOST_BYTES // 2**20} MiB, more than any plan needs"
+    return Finding(code=codes.FILE_TOO_LARGE, message=message, place=place, help="is it the right file?")
 
 
 def decode(content: bytes, name: str, path: Path | None = None, *, place: Place | None = None) -> Source | Finding:
@@ -89,6 +93,8 @@ def find(reference: str, beside: Path | None) -> Path | None:
 
 def load(source: Source) -> tuple[Program, tuple[Finding, ...]]:
     """A plan with every plan that it extends."""
+    if len(source.text) > MOST_BYTES:
+        return Program((Unit(source, File(statements=(Broken(),))),)), (_too_large(source.name, None),)
     units: list[Unit] = []
     findings: list[Finding] = []
     seen = [_identity(source.path)]
@@ -138,7 +144,11 @@ def _beside(source: Source, reference: str) -> str:
 
 
 def _identity(path: Path | None) -> str:
-    return os.path.realpath(path) if path else ""
+    """What two names of one file have in common; a name that no file can have is its own."""
+    try:
+        return os.path.realpath(path) if path else ""
+    except ValueError:
+        return repr(path)
 
 
 def _printable(text: str) -> str:

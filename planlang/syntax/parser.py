@@ -228,13 +228,13 @@ class _Reader:
 
     def _condition(self, begin: int, opening: int) -> None:
         """Reports what is wrong with the head of a block, up to its brace."""
-        opening = begin + len(self.text[begin:opening].rstrip())
+        head = next(chunks(self.text, begin, begin + len(self.text[begin:opening].rstrip())))
         try:
-            self._parse(Chunk(begin, opening), "when_head")
+            self._parse(head, "when_head")
         except Fault as fault:
             self._report(fault)
         except UnexpectedInput as error:
-            self._report(syntax_fault(error, self.text, next(chunks(self.text, begin, opening))))
+            self._report(syntax_fault(error, self.text, head))
 
     def _behind_block(self, start: int, end: int) -> int:
         """Reports what stands on the line behind a closing brace; where that line ends."""

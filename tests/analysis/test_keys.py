@@ -105,68 +105,32 @@ def test_a_star_reaches_no_sibling_with_a_name() -> None:
 
 
 def class_tree(layers: IndexSet, dense: IndexSet | None, length: int | None = None) -> Tree:
-    """A list of layers, those in `dense` of another kind; `layers` may be open."""
+    """A list of layers, those in `dense` of another kind than the others; `layers` may be open."""
     linear, norm = Node("Linear", Kind.LINEAR), Node("Norm", Kind.NORM)
+
+    def listed(children: list[Child], size: int) -> Node:
+        return Node("List", Kind.CONTAINER, children=tuple(children), length=None if length is None else size)
+
     attention = Node("Attention", Kind.OTHER, children=tuple(Child(f"{n}_proj", linear) for n in "qkvo"))
     mlp = Node("Mlp", Kind.OTHER, children=(Child("up", linear), Child("down", linear)))
     expert = Node("Expert", Kind.OTHER, children=(Child("up", linear), Child("gate", linear)))
-    moe = Node(
-        "Moe",
-        Kind.OTHER,
-        children=(
-            Child(
-                "experts",
-                Node(
-                    "List",
-                    Kind.CONTAINER,
-                    children=(Child(ALL if length is None else IndexSet.of(range(4)), expert),),
-                    length=None if length is None else 4,
-                ),
-            ),
-        ),
+    experts = listed([Child(ALL if length is None else IndexSet.of(range(4)), expert)], 4)
+    moe = Node("Moe", Kind.OTHER, children=(Child("experts", experts),))
+    first, second = (
+        Node("Layer", Kind.OTHER, children=(Child("attn", attention), Child("mlp", inner), Child("norm", norm)))
+        for inner in (mlp, moe)
     )
-    first = Node("Layer", Kind.OTHER, children=(Child("attn", attention), Child("mlp", mlp), Child("norm", norm)))
-    second = Node("Layer", Kind.OTHER, children=(Child("attn", attention), Child("mlp", moe), Child("norm", norm)))
     kinds = [(layers, first)] if dense is None else [(layers & dense, first), (layers - dense, second)]
-    children = tuple(Child(numbers, node) for numbers, node in kinds if numbers)
-    body = Node(
-        "Body",
-        Kind.OTHER,
-        children=(Child("layers", Node("List", Kind.CONTAINER, children=children, length=length)), Child("norm", norm)),
-    )
-    return Tree(
-        "m",
-        "M",
-        Node("M", Kind.OTHER, children=(Child("model", body), Child("head", linear))),
-        {} if length is None else {"size": 1},
-    )
+    stack = listed([Child(numbers, node) for numbers, node in kinds if numbers], length or 0)
+    body = Node("Body", Kind.OTHER, children=(Child("layers", stack), Child("norm", norm)))
+    root = Node("M", Kind.OTHER, children=(Child("model", body), Child("head", linear)))
+    return Tree("m", "M", root, {} if length is None else {"size": 1})
 
 
-_LAYERS = [
-    "*",
-    "{0..3}",
-    "{0..11}",
-    "{5,17,100}",
-    "{0..120..7}",
-    "{10..19}",
-    "{1{0..9},2}",
-    "{0..99}",
-    "7",
-    "{99..101}",
-    "{0..9}",
-]
-_BELOW = [
-    "attn.q_proj",
-    "attn.*",
-    "attn.{k,v}_proj",
-    "**",
-    "norm",
-    "mlp",
-    "mlp.up",
-    "mlp.*.*.up",
-    "mlp.experts.{0,2}.gate",
-    "*.*",
-]
+_LAYERS = ["*", "{0..3}", "{0..11}", "{5,17,100}", "{0..120..7}", "{10..19}", "{1{0..9},2}", "{0..99}", "7"]
+_LAYERS += ["{99..101}", "{0..9}"]
+_BELOW = ["attn.q_proj", "attn.*", "attn.{k,v}_proj", "**", "norm", "mlp", "mlp.up", "mlp.*.*.up", "*.*"]
+_BELOW += ["mlp.experts.{0,2}.gate"]
 
 
 def open_plan(pick: random.Random) -> ir.Plan:
@@ -219,18 +183,11 @@ def test_a_star_where_all_layers_follow_one_rule() -> None:
 
 def _sets() -> list[IndexSet]:
     pick = random.Random(4)
-    some = [
-        frozenset(pick.sample(range(pick.choice([10, 12, 100, 130, 1000, 1999])), pick.randrange(1, 10)))
-        for _ in range(60)
-    ]
+    bounds = [10, 12, 100, 130, 1000, 1999]
+    some = [frozenset(pick.sample(range(pick.choice(bounds)), pick.randrange(1, 10))) for _ in range(60)]
     some += [frozenset(range(n)) for n in (0, 1, 9, 10, 11, 99, 100, 101)]
-    some += [
-        frozenset(range(10)) - {3},
-        frozenset(range(10, 100)),
-        frozenset({0}),
-        frozenset({10**6}),
-        frozenset(range(0, 1000, 111)),
-    ]
+    some += [frozenset(range(10)) - {3}, frozenset(range(10, 100)), frozenset({0}), frozenset({10**6})]
+    some += [frozenset(range(0, 1000, 111))]
     return [IndexSet(members, finite) for members in some for finite in (True, False)]
 
 

@@ -178,3 +178,17 @@ def test_styles_are_new_objects_every_time() -> None:
     first, second = plan.styles(), plan.styles()
     assert not {id(style) for style in first.values()} & {id(style) for style in second.values()}
     assert len({id(style) for style in first.values()}) == len(first)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ('plan x for Qwen3ForCausalLM\nextends "\0.plan"\n', "unreadable-file"),
+        ('plan x for Qwen3ForCausalLM\nextends "\ud800.plan"\n', "unreadable-file"),
+        ("#" * (2**20 + 1), "file-too-large"),
+    ],
+)
+def test_texts_that_no_file_would_hold(text: str, code: str) -> None:
+    with pytest.raises(planlang.PlanError) as refused:
+        planlang.loads(text).compile().checked()
+    assert codes_of(refused) == [code]

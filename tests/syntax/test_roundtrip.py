@@ -15,8 +15,9 @@ from planlang.syntax.format import format_source
 from planlang.syntax.nodes import File, When
 from planlang.syntax.parser import lark, parse, parse_style, parse_target
 
+# Without shrinking: what fails is short enough, and to shrink a whole file takes minutes.
 profile = settings(
-    derandomize=True, deadline=None, database=None, max_examples=100, phases=[Phase.explicit, Phase.generate]
+    derandomize=True, deadline=None, database=None, max_examples=60, phases=[Phase.explicit, Phase.generate]
 )
 
 # Names, among them near-keywords and letters beyond ASCII.
@@ -246,9 +247,10 @@ def test_files(file: File, chained: bool) -> None:
 
 # Comments
 
-_comment_texts = st.text(
-    st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=8
-) | st.sampled_from(["", " ", "(", "}", '"', "# #", "a: b", "else {", "  indented", "\t"])
+_comment_texts = st.one_of(
+    st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=8),
+    st.sampled_from(["", " ", "(", "}", '"', "# #", "a: b", "else {", "  indented", "\t"]),
+)
 
 
 def sprinkled(text: str, pick: random.Random, remarks: list[str]) -> tuple[str, list[str]]:
@@ -316,7 +318,7 @@ def _holds(text: str, remarks: list[str], file: File) -> None:
     assert read(text) == file
 
 
-@settings(profile, max_examples=250)
+@settings(profile, max_examples=100)
 @given(files, st.integers(0, 2**32), st.lists(_comment_texts, min_size=1, max_size=6))
 def test_comments_are_kept(file: File, seed: int, remarks: list[str]) -> None:
     text, put = sprinkled(text_of(file.statements), random.Random(seed), remarks)
