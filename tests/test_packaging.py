@@ -165,7 +165,6 @@ def refused(done: subprocess.CompletedProcess[bytes]) -> str:
     return said
 
 
-@pytest.mark.xfail(strict=True, reason="a defect of planlang/model/resolve.py, reported: PLN9001 and exit code 101")
 def test_a_configuration_without_torch_is_a_finding(installed: Installed) -> None:
     (installed.folder / "config.json").write_text(json.dumps(SMALL_CONFIG))
     said = refused(installed.planlang("show", "qwen", "--model", "config.json"))

@@ -23,6 +23,9 @@ def named_model(spec: str, cls: str | None = None) -> Tree | Finding:
         return model_tree(spec, cls)
     except ModelError as error:
         return Finding(code=_CODES[error.code_hint], message=error.message, help=error.help)
+    except ImportError as error:
+        message = f"`{spec}` is not in the catalog, and building it needs torch and transformers: {error}"
+        return Finding(code=codes.UNKNOWN_ARCHITECTURE, message=message, help="install both, or name a catalog model")
 
 
 def class_tree(cls: str, place: Place | None) -> Tree | Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -153,7 +154,7 @@ class Styles:
         path = str(node.path.value)
         module, colon, name = path.partition(":")
         names = [*module.split("."), *name.split(".")]
-        if not colon or not all(part.isidentifier() for part in names):
+        if not colon or not all(part.isidentifier() and not keyword.iskeyword(part) for part in names):
             message = f"`{path}` does not name a class"
             self.report(codes.BAD_ARGUMENT, node.path.span, message, 'write `custom "package.module:Class"`')
             return None

@@ -30,8 +30,8 @@ Expression: TypeAlias = str | Group
 
 
 def call(name: str, arguments: Sequence[tuple[str, Expression]]) -> Group:
-    """`name(key=value, ...)`."""
-    return Group(f"{name}(", tuple((f"{key}=" if key else "", value) for key, value in arguments), ")")
+    """`name(key=value, ...)`; the key `**` unpacks a mapping."""
+    return Group(f"{name}(", tuple((key if key == "**" else f"{key}=", value) for key, value in arguments), ")")
 
 
 def mapping(entries: Sequence[tuple[str, Expression]]) -> Group:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import keyword
+import re
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import assert_never
@@ -15,12 +16,14 @@ from planlang.diagnostics.finding import Finding, or_list
 from planlang.layout import Conversion, Layout, Partial, Replicate, Shard
 from planlang.plan import ir
 from planlang.plan.styles import Colwise, Custom, Prepare, Replicated, Rowwise, Scalar, Sequence, Skip, Style, axis_of
-from planlang.targets.expressions import Expression, call, lines, mapping, sequence
+from planlang.targets.expressions import WIDTH, Expression, call, lines, mapping, sequence
 from planlang.version import __version__
 
 _PLACEMENTS = "torch.distributed.tensor"
 _STYLES = "torch.distributed.tensor.parallel"
 _OWN = "planlang"
+# What the module itself uses, so that a plan of that name needs another.
+_TAKEN = frozenset(("PLAN", "dict", "str", "name", "AttributeError", "__getattr__", "__name__"))
 
 
 def check(compiled: Compiled) -> Iterator[Finding]:
@@ -53,13 +56,12 @@ def emit(compiled: Compiled) -> str:
     imports = _Imports()
     imports.name(_STYLES, "ParallelStyle")
     body = list(_entries(compiled, imports))
-    names = {name for imported in imports.used.values() for name in imported} | {"PLAN"}
-    function = f"{plan.name}_" if keyword.iskeyword(plan.name) or plan.name in names else plan.name
+    function = f"{plan.name}_" if keyword.iskeyword(plan.name) or plan.name in imports.taken() else plan.name
     return "\n".join(
         [
             *_docstring(compiled, plan),
             "",
-            *_imports(imports.used),
+            *imports.lines(),
             "",
             "",
             f"def {function}() -> dict[str, ParallelStyle]:",
@@ -94,8 +96,13 @@ def _docstring(compiled: Compiled, plan: ir.Plan) -> list[str]:
     if plan.description:
         text += [*plan.description, ""]
     text += [*facts, f"Made from {source} by planlang {__version__}: change that file, not this one."]
-    escaped = [line.replace("\\", "\\\\").replace('"""', '\\"\\"\\"').rstrip() for line in text]
+    escaped = [_printable(line.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')).rstrip() for line in text]
     return [f'"""{escaped[0]}', *escaped[1:], '"""']
+
+
+def _printable(text: str) -> str:
+    """A text on one line: what would end the line, or show as something else, is written as its escape."""
+    return "".join(char if char.isprintable() or char == "\t" else ascii(char)[1:-1] for char in text)
 
 
 def _base_name(name: str) -> str:
@@ -109,19 +116,6 @@ def _option(value: bool | int | str | None) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _imports(used: dict[str, set[str]]) -> Iterator[str]:
-    """The import lines as isort sorts them: modules before names, each by the alphabet."""
-    for module in sorted(module for module, names in used.items() if not names):
-        yield f"import {module}"
-    for module in sorted(module for module, names in used.items() if names):
-        yield from _import(module, used[module])
-
-
-def _import(module: str, names: set[str]) -> list[str]:
-    line = f"from {module} import {', '.join(sorted(names))}"
-    return [line] if len(line) <= 88 else [f"from {module} import (", *(f"    {name}," for name in sorted(names)), ")"]
-
-
 def _entries(compiled: Compiled, imports: _Imports) -> Iterator[str]:
     for _, group in groupby(compiled.keys, key=lambda keyed: id(keyed.rule)):
         yield from _rule(list(group), imports)
@@ -132,20 +126,38 @@ def _rule(group: list[Keyed], imports: _Imports) -> Iterator[str]:
     if isinstance(rule.style, Skip):
         return
     for comment in (*rule.above, *([rule.behind] if rule.behind else [])):
-        yield f"        # {comment}".rstrip()
+        yield f"        # {_printable(comment)}".rstrip()
     for keyed in group:
         yield from lines(f'"{keyed.key}": ', _style(rule.style, imports), ",", 8)
 
 
 class _Imports:
-    """What the expressions of a module need imported: names by module; a module without names is imported whole."""
+    """What the expressions of a module need imported: names by module, and modules as a whole."""
 
     def __init__(self) -> None:
-        self.used: dict[str, set[str]] = {}
+        self.names: dict[str, set[str]] = {}
+        self.modules: set[str] = set()
 
     def name(self, module: str, name: str) -> str:
-        self.used.setdefault(module, set()).add(name)
+        self.names.setdefault(module, set()).add(name)
         return name
+
+    def taken(self) -> set[str]:
+        """The names that the module uses already."""
+        tops = {module.partition(".")[0] for module in self.modules}
+        return {name for names in self.names.values() for name in names} | tops | _TAKEN
+
+    def lines(self) -> Iterator[str]:
+        """The import lines as ruff and isort sort them: modules before names, numbers by their value."""
+        for module in sorted(self.modules, key=_natural):
+            yield f"import {module}"
+        for module in sorted(self.names, key=_natural):
+            names = sorted(self.names[module])
+            line = f"from {module} import {', '.join(names)}"
+            if len(line) <= WIDTH:
+                yield line
+            else:
+                yield from (f"from {module} import (", *(f"    {name}," for name in names), ")")
 
     def layout(self, layout: Layout) -> str:
         match layout:
@@ -178,8 +190,8 @@ def _style(style: Style, imports: _Imports) -> Expression:
             return call(imports.name(_OWN, "ReplicateParallel"), grad)
         case Custom():
             module, _, cls = style.path.partition(":")
-            imports.used.setdefault(module, set())
-            return call(f"{module}.{cls}", [(name, _free(value, imports.layout)) for name, value in style.arguments])
+            imports.modules.add(module)
+            return call(f"{module}.{cls}", _own_arguments(style, imports.layout))
         case Skip():
             raise ValueError("`skip` is no style of torch")
         case _:
@@ -194,6 +206,20 @@ def _projection(style: Colwise | Rowwise, placed: Callable[[Layout], str]) -> It
         yield "output_layouts", placed(style.out)
     if style.local != default.local:
         yield "use_local_output", str(style.local)
+
+
+def _natural(module: str) -> list[tuple[int, str]]:
+    """A sort key that reads digits as numbers and no case."""
+    pieces = re.split(r"(\d+)", module.lower())
+    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in pieces]
+
+
+def _own_arguments(style: Custom, placed: Callable[[Layout], str]) -> list[tuple[str, Expression]]:
+    """The arguments of a style of the user's own; names that Python cannot write as such go in as a mapping."""
+    values = [(name, _free(value, placed)) for name, value in style.arguments]
+    plain: list[tuple[str, Expression]] = [(name, value) for name, value in values if not keyword.iskeyword(name)]
+    odd: list[tuple[str, Expression]] = [(name, value) for name, value in values if keyword.iskeyword(name)]
+    return [*plain, ("**", mapping(odd))] if odd else plain
 
 
 def _free(value: Scalar | Layout, placed: Callable[[Layout], str]) -> str:
