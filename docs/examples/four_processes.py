@@ -1,6 +1,6 @@
 """Applies a plan to a small Qwen3 on four CPU processes and compares it with one process: logits and every gradient.
 
-    torchrun --standalone --nproc-per-node 4 docs/examples/four_processes.py plans/qwen_stable.plan
+torchrun --standalone --nproc-per-node 4 docs/examples/four_processes.py plans/qwen_stable.plan
 """
 
 import sys

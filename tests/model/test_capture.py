@@ -12,9 +12,9 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
+from planlang.indices import IndexSet
 from planlang.model import build_catalog, calls, catalog
 from planlang.model.capture import CaptureError, capture_config, capture_module, class_defaults
-from planlang.indices import IndexSet
 from planlang.model.intern import equal
 from planlang.model.pretrained import build, config_for, model_class
 from planlang.model.tree import Call, Child, Kind

@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
+from planlang.indices import IndexSet
 from planlang.model import catalog
 from planlang.model.catalog import DATA, Entry
 from planlang.model.generalize import generalize
-from planlang.indices import IndexSet
 from planlang.model.intern import equal
 from planlang.model.store import dump, load
 

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from planlang.model.generalize import generalize
 from planlang.indices import ALL, IndexSet
+from planlang.model.generalize import generalize
 from planlang.model.intern import Interner, equal
 from planlang.model.store import dump, load
 from planlang.model.tree import Call, Child, Kind, Node, Parameter, Tree
