@@ -1,8 +1,9 @@
 """Makes the catalog: `python -m planlang.model.build_catalog`, or `--check [NAME ...]` to compare with what is there.
 
 The sizes of each checkpoint are facts, kept in `data/checkpoints.json`; the trees are what transformers builds from
-them. Where a class holds more than the language model, only that part is known: its vision and audio parts are left out
-and listed in `Tree.omitted`. The parameters counted must be the published number.
+them, and the graphs what its code then does. Where a class holds more than the language model, only that part is known:
+its vision and audio parts are left out and listed in `Tree.omitted`. The parameters counted must be the published
+number.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from planlang.model.build_graphs import Model, differing_graphs, make_graph_files
 from planlang.model.capture import capture_config
 from planlang.model.catalog import DATA, OWNER
 from planlang.model.pretrained import config_for
@@ -74,20 +76,16 @@ def make_files(names: Sequence[str] = ()) -> dict[str, str]:
     Raises:
         CatalogError: a name is not in the facts, or a number of parameters is wrong.
     """
-    rows = json.loads((DATA / "checkpoints.json").read_text(encoding="utf-8"))["checkpoints"]
-    unknown = set(names) - {row["name"] for row in rows}
-    if unknown:
-        raise CatalogError(f"no such checkpoint: {', '.join(sorted(unknown))}")
     files: dict[str, str] = {}
     entries: list[str] = []
-    for row in rows:
-        if not names or row["name"] in names:
-            trees = make_trees(row)
-            file = row["name"].removeprefix(OWNER).lower() + ".json"
-            files[file] = dump(trees)
-            entries.append(json.dumps(_index_record(row, file, trees)))
+    for row in _rows(names):
+        trees = make_trees(row)
+        file = row["name"].removeprefix(OWNER).lower() + ".json"
+        files[file] = dump(trees)
+        entries.append(json.dumps(_index_record(row, file, trees)))
     if not names:
         files["index.json"] = '{\n "checkpoints": [\n  ' + ",\n  ".join(entries) + "\n ]\n}\n"
+        files |= make_graph_files(_models(_rows()))
     return files
 
 
@@ -98,26 +96,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names: list[str] | None = parser.parse_args(arguments).check
     try:
         files = make_files(names or ())
+        differing = [f"{file} differs from what transformers builds" for file in files if not _holds(file, files[file])]
+        differing += differing_graphs(_models(_rows(names))) if names else []
     except CatalogError as error:
         print(error, file=sys.stderr)
         return 1
     if names is None:
-        for stale in DATA.glob("*.json"):
-            if stale.name not in files and stale.name != "checkpoints.json":
+        for stale in DATA.rglob("*.json"):
+            if stale.relative_to(DATA).as_posix() not in (*files, "checkpoints.json"):
                 stale.unlink()
+        (DATA / "graphs").mkdir(exist_ok=True)
         for file, text in files.items():
             (DATA / file).write_text(text, encoding="utf-8", newline="\n")
         return 0
-    differing = [file for file, text in files.items() if not _holds(file, text)]
-    for file in differing:
-        print(f"{file} differs from what transformers builds", file=sys.stderr)
+    for line in differing:
+        print(line, file=sys.stderr)
     return 1 if differing else 0
 
 
-def _make_tree(name: str, cls: str, facts: Mapping[str, Any]) -> Tree:
+def _rows(names: Sequence[str] = ()) -> list[Mapping[str, Any]]:
+    """The facts of the checkpoints of these names, or of all."""
+    rows = json.loads((DATA / "checkpoints.json").read_text(encoding="utf-8"))["checkpoints"]
+    unknown = set(names) - {row["name"] for row in rows}
+    if unknown:
+        raise CatalogError(f"no such checkpoint: {', '.join(sorted(unknown))}")
+    return [row for row in rows if not names or row["name"] in names]
+
+
+def _models(rows: Sequence[Mapping[str, Any]]) -> Iterator[Model]:
+    for row in rows:
+        facts = row["config"]
+        for cls in CLASSES[facts["model_type"]]:
+            yield Model(facts["model_type"], row["name"], cls, _config(cls, facts))
+
+
+def _config(cls: str, facts: Mapping[str, Any]) -> Any:
     # A reward model has one label.
     labels = {"num_labels": 1} if cls.endswith("Classification") else {}
-    tree = capture_config(config_for(cls, {**facts, **labels}), cls, name)
+    return config_for(cls, {**facts, **labels})
+
+
+def _make_tree(name: str, cls: str, facts: Mapping[str, Any]) -> Tree:
+    tree = capture_config(_config(cls, facts), cls, name)
     ignored = [key for key, value in facts.items() if key != "model_type" and tree.config.get(key) != value]
     if ignored:
         raise CatalogError(f"{name}: `{cls}` does not take the published {', '.join(ignored)}")

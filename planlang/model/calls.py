@@ -87,7 +87,7 @@ def fake_calls(model: nn.Module, root: Node) -> dict[str, Call]:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode(allow_non_fake_inputs=True):
-        _make_fake(model)
+        make_fake(model)
         tokens = torch.ones((1, 8), dtype=torch.int64)
         inputs: dict[str, Any] = {"input_ids": tokens, "use_cache": False}
         if "decoder_input_ids" in inspect.signature(model.forward).parameters:
@@ -120,8 +120,13 @@ def silence() -> Iterator[None]:
         logging.disable(before)
 
 
-def _make_fake(model: nn.Module) -> None:
-    """Put a fake tensor in place of every parameter and buffer; tied parameters stay tied."""
+def make_fake(model: nn.Module, *, gradients: bool = False) -> None:
+    """Put a fake tensor in place of every parameter and buffer; tied parameters stay tied.
+
+    Args:
+        model: the module, under a `FakeTensorMode`.
+        gradients: whether parameters want gradients.
+    """
     import torch
 
     made: dict[int, nn.Parameter] = {}
@@ -133,7 +138,7 @@ def _make_fake(model: nn.Module) -> None:
     for module in model.modules():
         for name, parameter in module._parameters.items():
             if parameter is not None and id(parameter) not in made:
-                made[id(parameter)] = torch.nn.Parameter(fake(parameter), requires_grad=False)
+                made[id(parameter)] = torch.nn.Parameter(fake(parameter), requires_grad=gradients)
             module._parameters[name] = None if parameter is None else made[id(parameter)]
         for name, buffer in module._buffers.items():
             module._buffers[name] = None if buffer is None else fake(buffer)

@@ -1,7 +1,7 @@
 """Trees of live modules and of transformers configurations.
 
-This module, with `calls` and `pretrained` below it, is the only one that imports torch and transformers, and only when
-one of its functions is called.
+This module and `graphs`, with what lies below them, are the only ones that import torch and transformers, and only when
+one of their functions is called.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The published Qwen checkpoints that planlang knows without torch: their names, sizes and module trees.
+"""The published Qwen checkpoints that planlang knows without torch: their names, sizes, module trees and graphs.
 
 The data beside this module is made by `planlang.model.build_catalog`. A checkpoint is found by its name on the Hugging
 Face Hub, with or without `Qwen/`, in any case. Variants of one name have one structure, so these endings are accepted
@@ -16,9 +16,11 @@ from difflib import get_close_matches
 from functools import cache
 from math import gcd
 from pathlib import Path
+from typing import Any
 
 from planlang.model.generalize import generalize
 from planlang.model.store import load
+from planlang.model.template import Graphs, unpack
 from planlang.model.tree import Tree
 
 DATA = Path(__file__).parent / "data"
@@ -89,13 +91,32 @@ def tree(name: str, cls: str | None = None) -> Tree:
     Raises:
         LookupError: no such checkpoint, or not with this class.
     """
-    entry = find(name)
-    if entry is None:
-        raise LookupError(f"no checkpoint `{name}` in the catalog")
-    wanted = cls or entry.classes[0]
-    if wanted not in entry.classes:
-        raise LookupError(f"`{entry.name}` is not in the catalog as `{wanted}`")
+    entry, wanted = _entry(name, cls)
     return replace(_trees(entry.file)[wanted], name=name)
+
+
+def graphs(name: str, cls: str | None = None) -> Graphs:
+    """The graphs of a checkpoint.
+
+    Args:
+        name: as for `find`.
+        cls: one of the classes of the entry; the first by default.
+
+    Raises:
+        LookupError: no such checkpoint, or not with this class.
+    """
+    entry, wanted = _entry(name, cls)
+    return _graphs(graphs_file(entry.model_type), graphs_key(entry.name, wanted))
+
+
+def graphs_file(model_type: str) -> str:
+    """Where the graphs of a model type lie in the data."""
+    return f"graphs/{model_type}.json"
+
+
+def graphs_key(name: str, cls: str) -> str:
+    """What the graphs of a checkpoint are called in that file."""
+    return f"{name} {cls}"
 
 
 @cache
@@ -120,6 +141,17 @@ def close_names(name: str, count: int = 3) -> Sequence[str]:
     return [published[near] for near in get_close_matches(wanted, list(published), count)]
 
 
+def _entry(name: str, cls: str | None) -> tuple[Entry, str]:
+    """A checkpoint and one of its classes."""
+    entry = find(name)
+    if entry is None:
+        raise LookupError(f"no checkpoint `{name}` in the catalog")
+    wanted = cls or entry.classes[0]
+    if wanted not in entry.classes:
+        raise LookupError(f"`{entry.name}` is not in the catalog as `{wanted}`")
+    return entry, wanted
+
+
 @cache
 def _by_stem() -> dict[str, Entry]:
     return {_stem(name): entry for entry in names() for name in (entry.name, *entry.aliases)}
@@ -133,3 +165,13 @@ def _stem(name: str) -> str:
 @cache
 def _trees(file: str) -> dict[str, Tree]:
     return load((DATA / file).read_text(encoding="utf-8"))
+
+
+@cache
+def _graphs(file: str, key: str) -> Graphs:
+    return unpack(_document(file), key)
+
+
+@cache
+def _document(file: str) -> Any:
+    return json.loads((DATA / file).read_text(encoding="utf-8"))

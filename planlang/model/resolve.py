@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from planlang.model import catalog
+from planlang.model.graph_cache import cached
+from planlang.model.template import Graphs
 from planlang.model.tree import Tree
 
 ModelErrorCode: TypeAlias = Literal["unknown-model", "bad-config", "unknown-architecture", "unknown-class"]
@@ -52,17 +55,51 @@ def model_tree(spec: str, cls: str | None = None) -> Tree:
     Raises:
         ModelError: there is no such model, or it cannot be built.
     """
+    if _in_catalog(spec, cls):
+        return catalog.tree(spec, cls)
+    settings = _settings(_config_path(spec), spec)
+    with _as_model_error(settings, spec, cls):
+        from planlang.model.capture import capture_config
+        from planlang.model.pretrained import config_from
+
+        return capture_config(config_from(settings), cls, spec)
+
+
+def model_graphs(spec: str, cls: str | None = None) -> Graphs:
+    """The graphs of the model that `spec` names; those of a configuration are captured once and kept.
+
+    Args:
+        spec: as for `model_tree`.
+        cls: as for `model_tree`.
+
+    Raises:
+        ModelError: there is no such model, or it cannot be built. Code that fails in a pass is told by `Graphs`.
+    """
+    if _in_catalog(spec, cls):
+        return catalog.graphs(spec, cls)
+    settings = _settings(_config_path(spec), spec)
+
+    def make() -> Any:
+        from planlang.model.graphs import capture_document
+        from planlang.model.pretrained import config_from
+
+        return capture_document(config_from(settings), cls)
+
+    with _as_model_error(settings, spec, cls):
+        return cached({"settings": settings, "cls": cls}, make)
+
+
+def _in_catalog(spec: str, cls: str | None) -> bool:
+    """Whether `spec` names a checkpoint of the catalog; it must be there as `cls` then."""
     entry = catalog.find(spec)
-    if entry is None:
-        return _configured(_settings(_config_path(spec), spec), spec, cls)
-    if cls is not None and cls not in entry.classes:
+    if entry is not None and cls is not None and cls not in entry.classes:
         near = get_close_matches(cls, entry.classes) or entry.classes
         raise ModelError(
             "unknown-class",
             f"the catalog does not have `{entry.name}` as `{cls}`",
             f"use {_either(near)}, or give the path of a `config.json`",
         )
-    return catalog.tree(spec, cls)
+    return entry is not None
 
 
 def _config_path(spec: str) -> Path:
@@ -159,13 +196,13 @@ def _counts_layers(key: str) -> bool:
     return key in ("depth", "depths", "n_layer") or (key.endswith("layers") and not key.startswith("max_"))
 
 
-def _configured(settings: Mapping[str, Any], spec: str, cls: str | None) -> Tree:
-    """The tree that transformers builds from the content of a configuration file."""
-    from planlang.model.capture import CaptureError, capture_config
-    from planlang.model.pretrained import close_classes, config_from
+@contextmanager
+def _as_model_error(settings: Mapping[str, Any], spec: str, cls: str | None) -> Iterator[None]:
+    """Says of the content of a configuration file what transformers has against it."""
+    from planlang.model.pretrained import CaptureError, close_classes
 
     try:
-        return capture_config(config_from(settings), cls, spec)
+        yield
     except CaptureError as error:
         if error.fault == "config":
             raise ModelError("bad-config", f"bad configuration `{spec}`: {error}", "correct the file") from error

@@ -1,13 +1,19 @@
-"""The trees of models and classes by name, or a finding that says why there is none."""
+"""The trees and graphs of models and classes by name, or a finding that says why there is none."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, nearest, or_list
 from planlang.model import catalog
-from planlang.model.resolve import ModelError, model_tree
+from planlang.model.resolve import ModelError, model_graphs, model_tree
+from planlang.model.template import Graphs
 from planlang.model.tree import Tree
 from planlang.source import Place
+
+T = TypeVar("T")
 
 _CODES = {
     "unknown-model": codes.UNKNOWN_MODEL,
@@ -19,8 +25,28 @@ _CODES = {
 
 def named_model(spec: str, cls: str | None = None) -> Tree | Finding:
     """The tree of what `--model` (and `--as`) name."""
+    return _named(model_tree, spec, cls)
+
+
+def named_graphs(spec: str | Any, cls: str | None = None) -> Graphs | Finding:
+    """The graphs of what `--model` (and `--as`) name, or of a configuration or a live model of transformers.
+
+    Where the model's own code cannot be run without data, there is no finding: `Graphs.failures` tells.
+    """
+    if isinstance(spec, str):
+        return _named(model_graphs, spec, cls)
+    from planlang.model.graphs import graphs_of
+    from planlang.model.pretrained import CaptureError
+
     try:
-        return model_tree(spec, cls)
+        return graphs_of(spec, cls)
+    except CaptureError as error:
+        return Finding(code=codes.UNKNOWN_ARCHITECTURE, message=str(error))
+
+
+def _named(make: Callable[[str, str | None], T], spec: str, cls: str | None) -> T | Finding:
+    try:
+        return make(spec, cls)
     except ModelError as error:
         return Finding(code=_CODES[error.code_hint], message=error.message, help=error.help)
     except ImportError as error:

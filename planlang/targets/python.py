@@ -128,7 +128,7 @@ def _rule(group: list[Keyed], imports: _Imports) -> Iterator[str]:
     for comment in (*rule.above, *([rule.behind] if rule.behind else [])):
         yield f"        # {_printable(comment)}".rstrip()
     for keyed in group:
-        yield from lines(f'"{keyed.key}": ', _style(rule.style, imports), ",", 8)
+        yield from lines(f"{json.dumps(keyed.key, ensure_ascii=False)}: ", _style(rule.style, imports), ",", 8)
 
 
 class _Imports:

@@ -31,7 +31,8 @@ SMALL = {
 
 
 @pytest.mark.parametrize(
-    "name", ["Qwen/Qwen3-0.6B", "Qwen/Qwen3-30B-A3B", "Qwen/Qwen3.5-0.8B", "Qwen/Qwen3-VL-2B-Instruct"]
+    "name",
+    ["Qwen/Qwen2.5-72B", "Qwen/Qwen3-0.6B", "Qwen/Qwen3-30B-A3B", "Qwen/Qwen3.5-0.8B", "Qwen/Qwen3-VL-2B-Instruct"],
 )
 def test_the_catalog_is_what_the_script_makes(name: str) -> None:
     assert build_catalog.main(["--check", name]) == 0
@@ -239,7 +240,7 @@ def test_repeated_layers_are_called_as_the_first_of_them(cls: str) -> None:
     model = build(model_class(cls), config_for(cls, SMALL | {"num_hidden_layers": 8}))
     root = capture_module(model).root
     with FakeTensorMode(allow_non_fake_inputs=True):
-        calls._make_fake(model)
+        calls.make_fake(model)
         inputs = {"input_ids": torch.ones((1, 8), dtype=torch.int64), "use_cache": False}
         quick, whole = (calls.record_calls(model, root, inputs, twins=twins) for twins in (True, False))
     assert quick

@@ -1,0 +1,348 @@
+"""The backward walk: from the gradient of the output to that of every parameter.
+
+One rule serves every operator, since a rank differentiates what it computed. With `z` the layout of a result and `x`
+that of an input: where both are cut the gradient is cut too; where the result is cut and the input whole, each rank
+has its own part's term of the input's gradient (partial); where the result is partial and its gradient whole, each
+rank's term is differentiated with the whole gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from planlang.analysis.flow import adjoint, choice
+from planlang.analysis.flow.cause import Cause
+from planlang.analysis.flow.forward import Frame
+from planlang.analysis.flow.state import REPLICATE, Gradient, Tensor, for_gradient
+from planlang.analysis.flow.tape import Called, Computed, Converted, Move, Parameter, Unwrapped, Wrapped, collective
+from planlang.layout import Layout, Partial, Replicate, Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Where a whole tensor meets cut ones, so that each rank gets only a term of its gradient."""
+
+    tensor: Tensor
+    operator: str
+    module: str
+    cause: Cause | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A gradient that is wrong.
+
+    Attributes:
+        kind: `incomplete` (each rank has a term), `doubled` (summed though it was whole), `differs` (contributions that
+            do not add up), `claim` (converted though it is not what it claims to be).
+        parameter: whose; `None` for an activation's.
+        tensor: the tensor.
+        got: what arrived.
+        split: where it became so.
+        module: where it was noticed.
+    """
+
+    kind: str
+    parameter: Parameter | None
+    tensor: Tensor
+    got: Gradient
+    split: Split | None
+    module: str
+    cause: Cause | None = None
+
+
+@dataclass(slots=True)
+class Backward:
+    """What a backward walk found.
+
+    Attributes:
+        ends: the gradient of every tensor of the frame that got one, by its number.
+        wrong: what is wrong with gradients.
+        moves: the collectives.
+        unknown: the parameters whose gradient is not known.
+    """
+
+    ends: dict[int, Gradient] = field(default_factory=dict)
+    splits: dict[int, Split] = field(default_factory=dict)
+    wrong: list[Wrong] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
+    unknown: list[Parameter] = field(default_factory=list)
+    called: list[tuple[Called, Backward]] = field(default_factory=list)
+
+
+def walk(frame: Frame, starts: Mapping[int, Gradient], splits: Mapping[int, Split] | None = None) -> Backward:
+    """Walks back through a frame.
+
+    Args:
+        frame: what was walked forward.
+        starts: the gradients that arrive at its outputs, by the numbers of their tensors.
+        splits: where those became partial.
+    """
+    return _Walk(frame, starts, splits or {}).run()
+
+
+class _Walk:
+    def __init__(self, frame: Frame, starts: Mapping[int, Gradient], splits: Mapping[int, Split]) -> None:
+        self._frame = frame
+        self._came: dict[int, list[Gradient]] = {number: [gradient] for number, gradient in starts.items()}
+        self._found = Backward()
+        self._found.splits.update(splits)
+
+    def run(self) -> Backward:
+        for step in reversed(self._frame.trail.steps):
+            match step:
+                case Computed():
+                    self._computed(step)
+                case Wrapped():
+                    self._wrapped(step)
+                case Unwrapped():
+                    self._unwrapped(step)
+                case Converted():
+                    self._converted(step)
+                case Called():
+                    self._called(step)
+        for parameter in self._frame.trail.parameters:
+            self._parameter(parameter)
+        for tensor in self._frame.inputs.values():
+            gradient = self._total(tensor)
+            if gradient:
+                self._found.ends[tensor.number] = gradient
+        return self._found
+
+    def _give(self, tensor: Tensor, gradient: Gradient, split: Split | None) -> None:
+        if not tensor.grad:
+            return
+        self._came.setdefault(tensor.number, []).append(gradient)
+        if split is not None:
+            self._found.splits.setdefault(tensor.number, split)
+
+    def _split_of(self, tensor: Tensor) -> Split | None:
+        return self._found.splits.get(tensor.number)
+
+    def _total(self, tensor: Tensor) -> Gradient | None:
+        """All contributions to a tensor's gradient, added up."""
+        if tensor.number in self._found.ends:
+            return self._found.ends[tensor.number]
+        came = self._came.get(tensor.number)
+        if not came:
+            return None
+        total = self._sum(tensor, came)
+        self._found.ends[tensor.number] = total
+        return total
+
+    def _sum(self, tensor: Tensor, came: list[Gradient]) -> Gradient:
+        if any(each.truth is None for each in came):
+            return Gradient(None, came[0].claim)
+        kinds = set(came)
+        if len(kinds) == 1:
+            return came[0]
+        claims = {each.claim for each in came}
+        if all(each.honest for each in came) and None not in claims:
+            return self._added(tensor, [each.claim or REPLICATE for each in came])
+        truths = {each.truth for each in came}
+        if len(truths) == 1 and len(claims) == 1:
+            return came[0]
+        split = self._split_of(tensor)
+        self._found.wrong.append(
+            Wrong("differs", None, tensor, came[0], split, split.module if split else self._frame.prefix)
+        )
+        return Gradient(None, came[0].claim)
+
+    def _added(self, tensor: Tensor, layouts: list[Layout]) -> Gradient:
+        """Gradients of one DTensor, added one to the other as they arrive."""
+        total, shapes, module = layouts[0], (tensor.shape, tensor.shape), self._module(tensor)
+        for layout in layouts[1:]:
+            row = choice.pointwise("add", (total, layout), shapes, tensor.ranks)
+            for have, want in zip((total, layout), row.ins, strict=True):
+                self._move(have, want, tensor, module, tensor.cause)
+            total = row.out
+        return Gradient(total, total)
+
+    # Steps
+
+    def _computed(self, step: Computed) -> None:
+        for out in step.outs:
+            gradient = self._total(out) if out.grad else None
+            if gradient is None:
+                continue
+            if self._chosen(step, out, gradient):
+                continue
+            for x in step.ins:
+                if not x.grad:
+                    continue
+                truth = pull(out.truth, x.truth, gradient.truth)
+                split = self._split_of(out)
+                if isinstance(truth, Partial) and not isinstance(gradient.truth, Partial):
+                    split = Split(x, step.operator, step.module, out.cause)
+                if out.claim is None:
+                    self._give(x, Gradient(truth, None), split)
+                    continue
+                honest = out.honest and x.honest and gradient.honest
+                claim = pull(out.claim, x.claim, gradient.claim)
+                if honest:
+                    layout = claim or REPLICATE
+                    self._give(x, Gradient(layout, layout), split)
+                elif claim is None or truth is None:
+                    self._wrong("claim", None, x, gradient, split, step.module)
+                    self._give(x, Gradient(None, x.claim), split)
+                else:
+                    self._give(x, Gradient(truth, claim), split)
+
+    def _chosen(self, step: Computed, out: Tensor, gradient: Gradient) -> bool:
+        """Walks back through an operator on DTensors for which DTensor must convert; else does nothing."""
+        if out.claim is None or gradient.claim is None or not (out.honest and gradient.honest):
+            return False
+        if adjoint.usual(step, out, gradient.claim) or not all(each.honest for each in step.operands):
+            return False
+        for part in adjoint.parts(step, out, gradient.claim, out.ranks):
+            for each in part.conversions:
+                self._move(each.source, each.target, each.tensor, step.module, out.cause, certain=each.certain)
+            self._give(part.tensor, Gradient(part.layout, part.layout), None)
+        return True
+
+    def _wrapped(self, step: Wrapped) -> None:
+        gradient = self._total(step.out)
+        if gradient is None or step.out.claim is None:
+            return
+        target = for_gradient(step.out.claim)
+        split = self._split_of(step.out)
+        if gradient.claim == target or gradient.truth is None:
+            self._give(step.source, Gradient(gradient.truth, None), split)
+        elif gradient.honest:
+            self._move(gradient.claim, target, step.out, self._module(step.out), step.out.cause)
+            self._give(step.source, Gradient(target, None), None)
+        else:
+            self._wrong("claim", None, step.out, gradient, split, self._module(step.out))
+            self._give(step.source, Gradient(None, None), split)
+
+    def _unwrapped(self, step: Unwrapped) -> None:
+        gradient = self._total(step.out)
+        if gradient is None or step.source.claim is None:
+            return
+        claim = step.grad or for_gradient(step.source.claim)
+        split = self._split_of(step.out)
+        if step.grad is None:
+            self._give(step.source, Gradient(gradient.truth, claim), split)
+            return
+        # `ReplicateParallel`: the parameter's own layout is restored call by call, inside autograd.
+        if gradient.truth == claim:
+            self._move(claim, REPLICATE, step.out, self._module(step.source), step.source.cause)
+            self._give(step.source, Gradient(REPLICATE, REPLICATE), None)
+        elif gradient.truth is None:
+            self._give(step.source, Gradient(None, REPLICATE), split)
+        else:  # summed though it is whole, or not summed though it is a term
+            kept = Partial() if isinstance(gradient.truth, Partial) else REPLICATE
+            summed = isinstance(claim, Partial)
+            self._give(step.source, Gradient(kept, Partial() if summed else REPLICATE), split)
+
+    def _converted(self, step: Converted) -> None:
+        gradient = self._total(step.out)
+        if gradient is None or step.source.claim is None or gradient.claim is None:
+            return
+        partial = isinstance(step.source.claim, Partial)
+        kept = partial and isinstance(gradient.claim, Partial)
+        target = gradient.claim if kept else for_gradient(step.source.claim)
+        split = self._split_of(step.out)
+        if gradient.claim == target or gradient.truth is None:
+            self._give(step.source, gradient, split)
+        elif gradient.honest:
+            self._move(gradient.claim, target, step.out, step.module, step.cause)
+            self._give(step.source, Gradient(target, target), None)
+        else:
+            self._wrong("claim", None, step.out, gradient, split, step.module)
+            self._give(step.source, Gradient(None, target), split)
+
+    def _called(self, step: Called) -> None:
+        starts: dict[int, Gradient] = {}
+        splits: dict[int, Split] = {}
+        for inside, outside in step.outs:
+            gradient = self._total(outside)
+            if gradient is not None:
+                starts[inside.number] = gradient
+                split = self._split_of(outside)
+                if split:
+                    splits[inside.number] = split
+        key = tuple(starts.items())
+        known = step.frame.backward_memo.get(key)
+        if not isinstance(known, Backward):
+            known = step.frame.backward_memo[key] = walk(step.frame, starts, splits)
+        self._found.called.append((step, known))
+        for inside, outside in step.ins:
+            gradient = known.ends.get(inside.number)
+            if gradient is not None:
+                self._give(outside, gradient, known.splits.get(inside.number))
+
+    def _parameter(self, parameter: Parameter) -> None:
+        tensor = parameter.tensor
+        gradient = self._total(tensor)
+        if gradient is None:
+            return
+        if gradient.truth is None:
+            self._found.unknown.append(parameter)
+        elif tensor.claim is None:
+            if gradient.truth != REPLICATE:
+                self._wrong("incomplete", parameter, tensor, gradient, self._split_of(tensor), self._frame.prefix)
+        elif not gradient.honest:
+            summed = isinstance(gradient.claim, Partial) and isinstance(gradient.truth, Replicate)
+            kind = "doubled" if summed else "incomplete"
+            self._wrong(kind, parameter, tensor, gradient, self._split_of(tensor), self._frame.prefix)
+
+    def _module(self, tensor: Tensor) -> str:
+        return tensor.cause.module if tensor.cause else self._frame.prefix
+
+    def _wrong(
+        self,
+        kind: str,
+        parameter: Parameter | None,
+        tensor: Tensor,
+        got: Gradient,
+        split: Split | None,
+        module: str,
+    ) -> None:
+        self._found.wrong.append(Wrong(kind, parameter, tensor, got, split, module, tensor.cause))
+
+    def _move(
+        self,
+        source: Layout | None,
+        target: Layout,
+        tensor: Tensor,
+        module: str,
+        cause: Cause | None,
+        *,
+        certain: bool = True,
+    ) -> None:
+        kind = collective(source or REPLICATE, target)
+        if kind:
+            self._found.moves.append(
+                Move(kind, tensor.shape, True, source or REPLICATE, module, cause, target=target, certain=certain)
+            )
+
+
+def pull(z: Layout | None, x: Layout | None, g: Layout | None) -> Layout | None:
+    """The layout of an input's gradient: `z` the result's layout, `x` the input's, `g` that of the result's gradient.
+
+    Returns:
+        `None` where it is none: the ranks' gradients are then no parts or terms of the true one.
+    """
+    match z, x, g:
+        case Replicate(), Replicate(), Replicate() | Partial():
+            return g
+        case Replicate(), Partial(), Replicate():
+            return g
+        case Replicate(), Shard(), Replicate():
+            return x
+        case Shard(a), Shard(), Shard(b) if a == b:
+            return x
+        case Shard(a), Replicate(), Shard(b) if a == b:
+            return Partial()
+        case Shard(a), Partial(), Shard(b) if a == b:
+            return REPLICATE
+        case Partial(), Partial(), Replicate() | Partial():
+            return g
+        case Partial(), Replicate(), Replicate():
+            return Partial()
+        case Partial(), Shard(), Replicate():
+            return x
+        case _:
+            return None

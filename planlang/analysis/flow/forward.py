@@ -1,0 +1,515 @@
+"""The forward walk: from the layouts of inputs and parameters to the layout of every tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from planlang.analysis.coverage import placement
+from planlang.analysis.flow import boundaries, dtensors
+from planlang.analysis.flow.cause import Applied, Cause
+from planlang.analysis.flow.conflict import Conflict, Fault
+from planlang.analysis.flow.operators import Operand, Refusal, Run, rule_of
+from planlang.analysis.flow.operators.base import tensors
+from planlang.analysis.flow.sizes import Sizes
+from planlang.analysis.flow.state import REPLICATE, Tensor, normalized
+from planlang.analysis.flow.tape import (
+    Boundary,
+    Called,
+    Computed,
+    Converted,
+    Move,
+    Parameter,
+    Trail,
+    Unwrapped,
+    Wrapped,
+    collective,
+)
+from planlang.layout import Layout, Partial
+from planlang.model.graph import Argument, Call, Enter, Event, Graph, Guard, Leave, Op, Ref, Value, refs, sized
+from planlang.model.tree import Kind, Node
+from planlang.model.tree import Parameter as Shape
+from planlang.plan.styles import Custom, Replicated
+from planlang.plan.styles import Sequence as SequenceStyle
+
+# Operators that look at their other tensors for no more than a dtype or a shape.
+_FIRST_ONLY = {"type_as", "to", "expand_as", "view_as", "reshape_as", "new_zeros", "new_ones", "new_full", "new_empty"}
+_FIRST_ONLY |= {"zeros_like", "ones_like", "empty_like", "full_like"}
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What a walk is about.
+
+    Attributes:
+        graph: the forward pass.
+        applied: the style of every module that has one, by its full name.
+        ranks: the size of the mesh axis.
+        kinds: what each module with a style is to torch; by default linear or embedding as its class name says.
+    """
+
+    graph: Graph
+    applied: Mapping[str, Applied]
+    ranks: int
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    memo: dict[object, Frame] = field(default_factory=dict)
+    layers: dict[str, tuple[tuple[str, Applied], ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        found: dict[str, list[tuple[str, Applied]]] = {
+            event.module: [] for event in self.graph.events if isinstance(event, Call)
+        }
+        for name, applied in self.applied.items():
+            above = name
+            while above and above not in found:
+                above = above.rpartition(".")[0]
+            if above:
+                found[above].append((name.removeprefix(above).removeprefix("."), applied))
+        self.layers.update((layer, tuple(inside)) for layer, inside in found.items())
+
+
+@dataclass(slots=True)
+class _Scope:
+    """A module that runs: its name, its rule, and what the names of its inputs meant outside."""
+
+    module: str
+    outside: dict[int, Tensor | None]
+    opaque: bool = False
+    dtensors: bool = False
+    leaf: bool = True
+
+
+class Frame:
+    """One list of events, walked: the main list, or the body of a layer."""
+
+    def __init__(self, setup: Setup, events: Sequence[Event], prefix: str = "") -> None:
+        self.setup = setup
+        self.prefix = prefix
+        self.env: dict[int, Tensor] = {}
+        self.all: list[Tensor] = []
+        self.trail = Trail()
+        self.layers: list[str] = []
+        self.backward_memo: dict[object, object] = {}
+        self.inputs: dict[int, Tensor] = {}
+        self.looked_up: set[int] = set()  # the tensors that are partial since each rank has a part of a vocabulary
+        self.used: tuple[Layout, ...] = ()  # what DTensor converted the tensors of the operator that runs to
+        self._values = setup.graph.values
+        self._sizes = Sizes(self.tensor)
+        self._scopes: list[_Scope] = []
+        self._parameters: dict[tuple[int, str], Tensor] = {}
+        self._events = events
+
+    def walk(self) -> Frame:
+        """Runs all events."""
+        for event in self._events:
+            match event:
+                case Op():
+                    self._op(event)
+                case Enter():
+                    self._enter(event)
+                case Leave():
+                    self._leave(event)
+                case Guard():
+                    self._guard(event)
+                case Call():
+                    self._call(event)
+                case _:
+                    assert_never(event)
+        return self
+
+    # Tensors
+
+    def full(self, module: str) -> str:
+        """The full name of a module of this frame."""
+        return ".".join(part for part in (self.prefix, module) if part)
+
+    @property
+    def module(self) -> str:
+        """The innermost module that runs, by its full name."""
+        return self.full(self._scopes[-1].module) if self._scopes else self.prefix
+
+    def new(
+        self,
+        like: Tensor | Value,
+        truth: Layout | None,
+        claim: Layout | None,
+        cause: Cause | None,
+        *,
+        grad: bool | None = None,
+    ) -> Tensor:
+        """A new tensor of the shape and kind of another."""
+        is_float = like.is_float if isinstance(like, Tensor) else like.kind == "float"
+        made = Tensor(
+            like.shape,
+            truth,
+            claim,
+            self.setup.ranks,
+            is_float,
+            (like.grad if grad is None else grad) and is_float,
+            cause,
+            len(self.all),
+            like.source if isinstance(like, Tensor) else "",
+        )
+        self.all.append(made)
+        return made
+
+    def tensor(self, value: int) -> Tensor:
+        """The tensor of a value of the graph, as the code that runs now sees it."""
+        known = self.env.get(value)
+        if known is not None:
+            return known
+        record = self._values[value]
+        if record.origin == "parameter":
+            return self._parameter(value, record)
+        made = self.env[value] = self.new(record, REPLICATE, None, None)
+        return made
+
+    def _parameter(self, value: int, record: Value) -> Tensor:
+        """A parameter as the module that runs holds it; a tied one under the name that this module has for it."""
+        names = [name.removeprefix("/") if name.startswith("/") else self.full(name) for name in record.names]
+        running = self.module
+        name = next((name for name in names if name.rpartition(".")[0] == running), names[0])
+        # A module that swaps its parameters for local ones, or not, does so call by call.
+        key = (value, name)
+        if key not in self._parameters:
+            self._parameters[key] = self._placed(record, names, name)
+        return self._parameters[key]
+
+    def _placed(self, record: Value, names: Sequence[str], name: str) -> Tensor:
+        """A parameter with its layout. Of a tied one `planlang.parallelize` keeps the first that a rule places."""
+        placed = next((found for each in names if (found := self._placement(record, each))), None)
+        if placed is None:
+            return self._held(name, record, REPLICATE, None, None)
+        layout, cause = placed
+        held = self._held(name, record, layout, layout, cause)
+        own = self._placement(record, name)
+        style = own[1].applied.style if own else None
+        if own is None or layout is None or not isinstance(style, Replicated):
+            return held
+        if any(scope.dtensors for scope in self._scopes if self.full(scope.module) == own[1].module):
+            return held
+        whole = held if layout == REPLICATE else self.convert(held, REPLICATE, own[1])
+        local = self.new(whole, REPLICATE, None, own[1])
+        self.trail.steps.append(Unwrapped(whole, local, Partial() if style.grad == "sum" else REPLICATE))
+        return local
+
+    def _placement(self, record: Value, name: str) -> tuple[Layout | None, Cause] | None:
+        """How a rule places a parameter of this name; `None` for the layout where only a custom style knows."""
+        owner, _, own = name.rpartition(".")
+        above: str | None = owner
+        while above is not None:
+            applied = self.setup.applied.get(above)
+            style = applied.style if applied else None
+            direct = above == owner
+            if applied and style and (direct or isinstance(style, Replicated | SequenceStyle)):
+                if isinstance(style, Custom):
+                    return None, Cause(above, applied)
+                node = Node("", self.setup.kinds.get(above, Kind.LINEAR), parameters=())
+                layout = placement(style, node, Shape(own, record.shape))
+                if layout is not None:
+                    return normalized(layout, len(record.shape)), Cause(above, applied)
+            above = above.rpartition(".")[0] if above else None
+        return None
+
+    def _held(
+        self, name: str, record: Value, truth: Layout | None, claim: Layout | None, cause: Cause | None
+    ) -> Tensor:
+        made = self.new(record, truth, claim, cause, grad=record.kind == "float")
+        self.trail.parameters.append(Parameter(name, made))
+        return made
+
+    def record(self, conflict: Conflict) -> None:
+        """Keeps a conflict, with the place where it arose."""
+        conflict.module = conflict.module or self.module
+        self.trail.conflicts.append(conflict)
+
+    # Operators
+
+    def _op(self, op: Op) -> None:
+        if any(scope.opaque for scope in self._scopes):
+            self._unknown(op)
+            return
+        values = list(tensors(op))
+        found = [self.tensor(value) for value in values]
+        if op.name.rpartition(".")[2] in _FIRST_ONLY:
+            found = found[:1]
+        if all(each.truth is not None for each in found):
+            if all(each.claim is None and each.truth == REPLICATE for each in found) and self._sizes.hold(op):
+                self._results(op, found, [(REPLICATE, None)] * len(op.outs))
+                return
+            try:
+                self._results(op, found, self._layouts(op, found))
+            except Conflict as conflict:
+                conflict.operator = op.name
+                self.record(conflict)
+                self._unknown(op)
+            return
+        self._unknown(op)
+
+    def _layouts(self, op: Op, found: list[Tensor]) -> list[tuple[Layout | None, Layout | None]]:
+        """Truth and claim of each result."""
+        if all(each.claim is None for each in found):
+            truths = self.run(op, found, [each.truth for each in found])
+            if op.mutates and not all(each.whole for each in found):
+                raise Conflict(Fault.UNKNOWN, "it writes into a part of a tensor in place", tensors=tuple(found))
+            return [(truth, None) for truth in truths]
+        plain = [each for each in found if each.claim is None and _count(each.shape) != 1]
+        if plain:
+            placed = [each for each in found if each.claim is not None]
+            raise Conflict(Fault.MIXED, "a plain tensor meets a DTensor", crashes=True, tensors=(*placed, *plain))
+        return dtensors.layouts(self, op, found)
+
+    def run(
+        self, op: Op, found: Sequence[Tensor], layouts: Sequence[Layout | None], *, seen: bool = False
+    ) -> tuple[Layout, ...]:
+        """What an operator's rule says of these layouts; with `seen`, on the shapes that DTensors believe they have."""
+        rule = rule_of(op.name)
+        operands = tuple(
+            Operand(each.seen_shape() if seen else each.shape, layout or REPLICATE, each.is_float)
+            for each, layout in zip(found, layouts, strict=True)
+        )
+        outs = tuple(self._values[out].shape for out in op.outs)
+        if rule is None:
+            raise Conflict(Fault.UNKNOWN, f"no rule is known for `{_short(op.name)}`", tensors=tuple(found))
+        try:
+            distributed = any(each.claim is not None for each in found)
+            answer = rule(Run(op, operands, outs, self.setup.ranks, self._sizes.number, distributed))
+        except Refusal as refusal:
+            order = (*refusal.blame, *(index for index in range(len(found)) if index not in refusal.blame))
+            blamed = tuple(found[index] for index in order)
+            raise Conflict(refusal.fault, refusal.text, refusal.crashes, blamed) from None
+        averaged = any(isinstance(layout, Partial) and layout.op == "avg" for layout in answer)
+        if averaged and any(each.claim is None and not isinstance(each.truth, Partial) for each in found):
+            # Its gradient would be too large by the number of ranks; DTensor sees to that, plain code does not.
+            text = "a mean is taken along a dimension of which each rank has only a part"
+            raise Conflict(Fault.REDUCED, text, crashes=False, tensors=tuple(found))
+        return answer
+
+    def _results(self, op: Op, found: Sequence[Tensor], layouts: Sequence[tuple[Layout | None, Layout | None]]) -> None:
+        cause = _cause(found)
+        outs = []
+        for value, (truth, claim) in zip(op.outs, layouts, strict=True):
+            outs.append(self.new(self._values[value], truth, claim, cause))
+            outs[-1].source = next((each.source for each in found if each.source), "")
+            if isinstance(claim, Partial) and dtensors.looks_up(self, op, found):
+                self.looked_up.add(outs[-1].number)
+            self.env[value] = outs[-1]
+        ins = tuple(each for each in found if each.grad)
+        if ins and any(out.grad for out in outs):
+            self.trail.steps.append(Computed(ins, tuple(outs), op.name, self.module, tuple(found), self.used))
+        self.used = ()
+
+    def _unknown(self, op: Op) -> None:
+        for value in op.outs:
+            self.env[value] = self.new(self._values[value], None, None, None)
+        for value in op.mutates:
+            if value in self.env:
+                self.env[value] = self.new(self._values[value], None, None, None)
+
+    def _guard(self, guard: Guard) -> None:
+        if any(scope.opaque for scope in self._scopes):
+            return
+        if isinstance(guard.left, Ref):
+            asked = self.tensor(guard.left.value)
+            if asked.truth not in (None, REPLICATE):
+                text = "the code decides by the value of a tensor of which each rank has a part"
+                self.record(Conflict(Fault.LENGTH, text, tensors=(asked,), operator=guard.op))
+            return
+        differs = self._sizes.differs(guard)
+        if differs is not None:
+            text = f"the code asks whether {differs}, which is another answer than on a single device"
+            blamed = tuple(self.tensor(value) for side in (guard.left, guard.right) for value in sized(side))
+            self.record(Conflict(Fault.LENGTH, text, tensors=blamed, operator=guard.op))
+
+    # Boundaries
+
+    def wrap(self, tensor: Tensor, layout: Layout, cause: Cause) -> Tensor:
+        """`DTensor.from_local`: believed without a look.
+
+        Raises:
+            Conflict: the ranks' parts differ in length, so that torch gets the global shape wrong.
+        """
+        claim = normalized(layout, len(tensor.shape))
+        if tensor.truth is not None and tensor.uneven:
+            dim = tensor.truth.dim if hasattr(tensor.truth, "dim") else 0
+            text = f"dimension {dim} of {tensor.shape[dim]} is cut unevenly over {self.setup.ranks} ranks"
+            raise Conflict(Fault.UNEVEN, text, tensors=(tensor,), cause=cause)
+        out = self.new(tensor, claim if tensor.truth is None else tensor.truth, claim, cause)
+        self.trail.steps.append(Wrapped(tensor, out))
+        return out
+
+    def convert(self, tensor: Tensor, layout: Layout, cause: Cause) -> Tensor:
+        """`redistribute`.
+
+        Raises:
+            Conflict: torch refuses, or the tensor is not what it claims to be.
+        """
+        target = normalized(layout, len(tensor.shape))
+        if tensor.claim == target:  # no data moves, but in backward the gradient is converted to this layout
+            out = self.new(tensor, tensor.truth, target, cause)
+            self.trail.steps.append(Converted(tensor, out, self.module, cause))
+            return out
+        if isinstance(target, Partial):
+            text = f"torch converts nothing to {target}"
+            raise Conflict(Fault.REFUSED, text, crashes=True, tensors=(tensor,), cause=cause)
+        if not tensor.honest:
+            raise Conflict(Fault.CLAIM, "it is converted", tensors=(tensor,), cause=cause)
+        out = self.new(tensor, target, target, cause)
+        kind = collective(tensor.claim or REPLICATE, target)
+        if kind:
+            exact = tensor.number in self.looked_up
+            self.trail.moves.append(
+                Move(kind, tensor.shape, tensor.is_float, tensor.claim or REPLICATE, self.module, cause, exact, target)
+            )
+        self.trail.steps.append(Converted(tensor, out, self.module, cause))
+        return out
+
+    def unwrap(self, tensor: Tensor, cause: Cause) -> Tensor:
+        """`to_local`."""
+        out = self.new(tensor, tensor.truth, None, cause)
+        self.trail.steps.append(Unwrapped(tensor, out))
+        return out
+
+    def _enter(self, event: Enter) -> None:
+        scope = _Scope(event.module, {})
+        if self._scopes:
+            self._scopes[-1].leaf = False
+        self._scopes.append(scope)
+        name = self.module
+        ins = tuple(self._at(each) for each in event.args)
+        keywords = tuple((key, self._at(each)) for key, each in event.kwargs)
+        self.trail.boundaries[name] = Boundary(ins, keywords)
+        applied = self.setup.applied.get(name)
+        if applied is None:
+            return
+        cause = Cause(name, applied)
+        if isinstance(applied.style, Custom):
+            scope.opaque = True
+            self.record(Conflict(Fault.UNKNOWN, f"what `custom {applied.style.path}` does is not known", cause=cause))
+            return
+        try:
+            changed = boundaries.enter(self, applied, cause, event)
+        except Conflict as conflict:
+            conflict.cause = conflict.cause or cause
+            self.record(conflict)
+            changed = {value: self.new(self._values[value], None, None, cause) for value in refs(event.args)}
+        for value, tensor in changed.items():
+            scope.outside[value] = self.env.get(value)
+            self.env[value] = tensor
+        within = (self._at(each) for each in (*event.args, *(each for _, each in event.kwargs)))
+        scope.dtensors = any(each is not None and each.claim is not None for each in within)
+
+    def _at(self, argument: Argument) -> Tensor | None:
+        return self.tensor(argument.value) if isinstance(argument, Ref) else None
+
+    def _leave(self, event: Leave) -> None:
+        name = self.module
+        scope = self._scopes.pop()
+        applied = self.setup.applied.get(name)
+        outs = {out.value: self.tensor(out.value) for out in event.outs if isinstance(out, Ref)}
+        if scope.leaf:
+            for tensor in outs.values():
+                tensor.source = name
+        for value, before in scope.outside.items():
+            if before is None:
+                self.env.pop(value, None)
+            else:
+                self.env[value] = before
+        if applied is not None:
+            self._scopes.append(scope)
+            cause = Cause(name, applied)
+            try:
+                outs |= boundaries.leave(self, applied, cause, event, outs)
+            except Conflict as conflict:
+                conflict.cause = conflict.cause or cause
+                self.record(conflict)
+                outs = {value: self.new(self._values[value], None, None, cause) for value in outs}
+            self._scopes.pop()
+        self.env.update(outs)
+        boundary = self.trail.boundaries.setdefault(name, Boundary())
+        boundary.outs = tuple(outs[out.value] if isinstance(out, Ref) else None for out in event.outs)
+
+    # Layers
+
+    def _call(self, call: Call) -> None:
+        body = self.setup.graph.bodies[call.body]
+        free = _free(self.setup.graph, call.body)
+        pairs = [*call.inputs, *((value, value) for value in free if value not in dict(call.inputs))]
+        outer = {inner: self.tensor(value) for inner, value in pairs}
+        key = (call.body, self.setup.layers[call.module], tuple((inner, t.key) for inner, t in outer.items()))
+        frame = self.setup.memo.get(key)
+        if frame is None:
+            frame = Frame(self.setup, body, call.module)
+            for inner, tensor in outer.items():
+                frame.env[inner] = replace(tensor, number=len(frame.all))
+                frame.all.append(frame.env[inner])
+            entering = dict(frame.env)
+            frame.inputs = entering
+            frame.walk()
+            self.setup.memo[key] = frame
+        frame.layers.append(call.module)
+        made = []
+        for inner, value in call.outputs:
+            inside = frame.tensor(inner)
+            self.env[value] = self.new(inside, inside.truth, inside.claim, inside.cause)
+            made.append((inside, self.env[value]))
+        ins = tuple((frame.inputs[inner], tensor) for inner, tensor in outer.items())
+        self.trail.steps.append(Called(frame, ins, tuple(made), call.module))
+
+
+def _free(graph: Graph, body: int) -> tuple[int, ...]:
+    """The values that a body reads and neither makes nor owns."""
+    known = _FREE.get(id(graph))
+    if known is None or known[0] is not graph:
+        known = (graph, {})
+        _FREE.clear()
+        _FREE[id(graph)] = known
+    if body not in known[1]:
+        made: set[int] = set()
+        read: dict[int, None] = {}
+        for event in graph.bodies[body]:
+            match event:
+                case Op(_, args, kwargs, outs, _):
+                    parts: tuple[object, ...] = (args, tuple(each for _, each in kwargs))
+                    made.update(outs)
+                case Enter(_, args, kwargs):
+                    parts = (args, tuple(each for _, each in kwargs))
+                case Leave(_, outs):
+                    parts = (outs,)
+                case Guard(_, left, right, _):
+                    parts = (left, right)
+                case Call():
+                    parts = ()
+            for part in parts:
+                read |= dict.fromkeys((*refs(part), *sized(part)))
+        own = ("parameter", "buffer", "constant")
+        known[1][body] = tuple(v for v in read if v not in made and graph.values[v].origin not in own)
+    return known[1][body]
+
+
+_FREE: dict[int, tuple[Graph, dict[int, tuple[int, ...]]]] = {}
+
+
+def _cause(found: Sequence[Tensor]) -> Cause | None:
+    """Who made a result lie as it does: the operand that is not whole, else any that a rule touched."""
+    best = None
+    for each in found:
+        if each.cause is None:
+            continue
+        if each.truth != REPLICATE:
+            return each.cause
+        if best is None or (each.claim is not None and best.claim is None):
+            best = each
+    return best.cause if best else None
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("torch.nn.functional.").removeprefix("torch.Tensor.")

@@ -1,0 +1,49 @@
+"""Operators that make tensors: from sizes alone, or like another."""
+
+from __future__ import annotations
+
+from planlang.analysis.flow.conflict import Fault
+from planlang.analysis.flow.operators.base import REPLICATE, Refusal, Run
+from planlang.layout import Layout
+from planlang.model.graph import Argument, Size
+
+_FROM_SIZES = ("arange", "zeros", "ones", "full", "empty", "tensor", "eye", "linspace", "tril", "triu", "new_tensor")
+_NEW = ("new_zeros", "new_ones", "new_full", "new_empty")
+_LIKE = ("zeros_like", "ones_like", "empty_like", "full_like")
+
+
+def sizes_hold(run: Run) -> None:
+    """Refuses where a size that the code read is another on a rank than on a single device."""
+
+    def visit(argument: Argument) -> None:
+        if isinstance(argument, Size):
+            for rank in run.edges:
+                if run.number(argument, rank) != argument.number:
+                    text = (
+                        f"`{run.name}` gets the length {run.number(argument, rank)}, read off a tensor of which the "
+                        f"rank has a part, where the single device has {argument.number}"
+                    )
+                    raise Refusal(Fault.LENGTH, text, crashes=None)
+        elif isinstance(argument, tuple):
+            for each in argument:
+                visit(each)
+
+    for argument in run.op.args:
+        visit(argument)
+    for _, argument in run.op.kwargs:
+        visit(argument)
+
+
+def _from_sizes(run: Run) -> tuple[Layout, ...]:
+    sizes_hold(run)
+    if run.operands and run.operands[0].layout != REPLICATE and run.name in ("tril", "triu"):
+        raise Refusal(Fault.UNKNOWN, f"`{run.name}` of a sharded tensor is not known here", blame=(0,))
+    return tuple(REPLICATE for _ in run.outs)
+
+
+def _like(run: Run) -> tuple[Layout, ...]:
+    operand = run.operands[0]
+    return (REPLICATE if operand.partial else operand.layout,)
+
+
+RULES = dict.fromkeys((*_FROM_SIZES, *_NEW), _from_sizes) | dict.fromkeys(_LIKE, _like)

@@ -1,0 +1,81 @@
+"""Operators that look along a dimension: sums, means, softmax, norms, sorting."""
+
+from __future__ import annotations
+
+from planlang.analysis.flow.conflict import Fault
+from planlang.analysis.flow.operators.base import Operand, Refusal, Run
+from planlang.layout import Layout, Partial, Shard
+
+_REDUCED = ("sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod", "var", "std")
+_REDUCED_TOO = ("logsumexp", "norm", "count_nonzero", "nansum", "nanmean", "median", "vector_norm")
+_ALONG = ("softmax", "log_softmax", "cumsum", "cumprod", "sort", "argsort", "topk", "flip", "roll", "normalize", "diff")
+_LINEAR = {"sum": "sum", "mean": "avg"}
+
+
+def _dims(run: Run, operand: Operand, position: int = 1) -> tuple[int, ...]:
+    """The dimensions that it looks along; all where none is named."""
+    given = run.argument(position, "dim")
+    found = run.integers(given) if given is not None and not isinstance(given, bool) else None
+    return tuple(dim % operand.dims for dim in found) if found else tuple(range(operand.dims))
+
+
+def _reduce(run: Run) -> tuple[Layout, ...]:
+    operand = run.operands[0]
+    name = run.name.strip("_")
+    if len(run.operands) > 1:  # `max` of two tensors, and the like
+        raise Refusal(Fault.UNKNOWN, f"`{name}` of several tensors is not known here")
+    if operand.partial:
+        if name in _LINEAR and isinstance(operand.layout, Partial) and operand.layout.op in ("sum", "avg"):
+            return tuple(operand.layout for _ in run.outs)
+        raise Refusal(Fault.PARTIAL, f"`{name}` is taken of a partial sum", crashes=False, blame=(0,))
+    cut = operand.sharded
+    if cut is None:
+        return tuple(operand.layout for _ in run.outs)
+    dims = _dims(run, operand)
+    if cut not in dims:
+        keeps = run.argument(2, "keepdim", False) is True
+        layout = Shard(cut if keeps else cut - sum(dim < cut for dim in dims))
+        return tuple(layout for _ in run.outs)
+    if name == "sum":
+        return tuple(Partial() for _ in run.outs)
+    if name == "mean" and operand.shape[cut] % run.ranks == 0:
+        return tuple(Partial("avg") for _ in run.outs)
+    text = f"`{name}` is taken along dimension {cut}, of which each rank has only a part"
+    raise Refusal(Fault.REDUCED, text, crashes=False, blame=(0,))
+
+
+def _along(run: Run) -> tuple[Layout, ...]:
+    operand = run.operands[0]
+    name = run.name.strip("_")
+    if operand.partial:
+        raise Refusal(Fault.PARTIAL, f"`{name}` is taken of a partial sum", crashes=False, blame=(0,))
+    position = 2 if name == "topk" else 1
+    given = run.integers(run.argument(position, "dim", -1))
+    dims = {dim % operand.dims for dim in given} if given else {operand.dims - 1}
+    if operand.sharded in dims or any(other.layout != operand.layout for other in run.operands[1:]):
+        text = f"`{name}` is taken along dimension {operand.sharded}, of which each rank has only a part"
+        raise Refusal(Fault.REDUCED, text, crashes=False, blame=(0,))
+    return tuple(operand.layout for _ in run.outs)
+
+
+def _norm(run: Run) -> tuple[Layout, ...]:
+    """`layer_norm(x, shape, weight, bias)` and `rms_norm`: the last dimensions are looked along."""
+    operand, *weights = run.operands
+    if operand.partial:
+        raise Refusal(Fault.PARTIAL, f"`{run.name}` is taken of a partial sum", crashes=False, blame=(0,))
+    shape = run.integers(run.argument(1, "normalized_shape")) or (0,)
+    cut = operand.sharded
+    if cut is not None and cut >= operand.dims - len(shape):
+        text = f"`{run.name}` is taken along dimension {cut}, of which each rank has only a part"
+        raise Refusal(Fault.REDUCED, text, crashes=True, blame=(0,))
+    for index, weight in enumerate(weights, 1):
+        if weight.sharded is not None or weight.partial:
+            raise Refusal(Fault.MISMATCH, "the norm's weight is not whole", crashes=True, blame=(index, 0))
+    return tuple(operand.layout for _ in run.outs)
+
+
+RULES = (
+    dict.fromkeys((*_REDUCED, *_REDUCED_TOO), _reduce)
+    | dict.fromkeys(_ALONG, _along)
+    | dict.fromkeys(("layer_norm", "rms_norm"), _norm)
+)

@@ -1,0 +1,215 @@
+"""Every rank of a plan in one process, forward and backward, against the unsharded model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
+
+from planlang.plan.styles import Style
+from planlang.runtime.simulate import local
+from planlang.runtime.simulate.outcome import Crash, Outcome, Stage, WrongGradient
+from planlang.runtime.simulate.truth import FLOOR, Inputs, Truth, error, factor, logits_of, truth
+from planlang.runtime.simulate.where import Where, origin
+from planlang.runtime.styles import build
+from planlang.runtime.ties import record, restore
+
+Contract: TypeAlias = Literal["torch", "nemo-rl"]
+TOLERANCE = 1e-9
+
+
+def simulate(
+    make_model: Callable[[], nn.Module],
+    styles: Mapping[str, Style | ParallelStyle],
+    tp: int,
+    inputs: Inputs,
+    *,
+    retie: bool = True,
+    contract: Contract = "torch",
+    tolerance: float = TOLERANCE,
+    right: Truth | None = None,
+) -> Outcome:
+    """Applies styles to a model, runs it on `tp` ranks in this process and compares it with the unsharded model.
+
+    Every rank computes the whole loss of its own logits and calls backward on it, as in training: ranks that hold the
+    same whole logits each send back the whole gradient, and a DTensor is gathered first, whose backward gives each rank
+    its part.
+
+    Some plans end the process, inside attention on memory that is not there: run many in a process of their own.
+
+    Args:
+        make_model: makes the model, in float64 and on the CPU, the same at every call.
+        styles: for each module, by its full name, its style; one of the language, or an object of torch's.
+        tp: the number of ranks.
+        inputs: keyword arguments of the model's forward, the same on every rank.
+        retie: whether parameters that were one object are one again after applying, as `planlang.parallelize` has it;
+            torch's own `parallelize_module` leaves them apart.
+        contract: what may come out. `torch`: the whole logits on every rank, or a DTensor. `nemo-rl`: the whole logits
+            on every rank, or a DTensor that is evenly `Shard(-1)`.
+        tolerance: errors up to this are rounding.
+        right: what `truth(make_model, inputs)` found, to compute it once for many plans.
+
+    Raises:
+        KeyError: the model has no module of a name in `styles`.
+        RuntimeError: a process group of real processes exists.
+        PlanError: a custom style cannot be made.
+    """
+    right = right or truth(make_model, inputs)
+    model = make_model()
+    unknown = [name for name in styles if name not in dict(model.named_modules(remove_duplicate=False))]
+    if unknown:
+        raise KeyError(unknown[0])
+    with local.ranks(tp) as mesh:
+        local.spread(model, tp)
+        spread = {key: local.copies(tensor, tp) for key, tensor in inputs.items()}
+        return Run(model, mesh, right, contract, tolerance).outcome(styles, spread, retie)
+
+
+class Run:
+    """One model on its way through applying, forward and backward.
+
+    It does not know whether its ranks are simulated: it serves a rank of real processes as well, and then speaks for
+    that rank alone.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        mesh: DeviceMesh,
+        right: Truth,
+        contract: Contract = "torch",
+        tolerance: float = TOLERANCE,
+    ) -> None:
+        self.model, self.mesh, self.tp = model, mesh, mesh.size()
+        self.right, self.contract, self.tolerance = right, contract, tolerance
+        self.names = {id(parameter): name for name, parameter in model.named_parameters()}
+        self.where = Where(model)
+        self.stage: Stage = "applying"
+        self.module = ""
+
+    def outcome(self, styles: Mapping[str, Style | ParallelStyle], inputs: Inputs, retie: bool) -> Outcome:
+        """The verdict: the first of the three stages that fails decides. May be called once."""
+        try:
+            sites = self._apply(styles, retie)
+            self.stage = "forward"
+            output = logits_of(self.model(**inputs))
+            logits, note = self._whole(output)
+        except Exception as raised:  # anything a plan can make torch raise
+            return Outcome(verdict="crash", crash=self._crash(raised))
+        wrong = max(error(each.detach(), self.right.logits) for each in local.of_each_rank(logits.detach(), self.tp))
+        if wrong == float("inf") and not note:
+            note = f"the logits are {list(logits.shape)} on a rank, not {list(self.right.logits.shape)}"
+        failed = bool(note) or wrong > self.tolerance
+        if wrong == float("inf"):
+            return Outcome(verdict="forward", forward_error=wrong, note=note)
+        self.stage = "backward"
+        try:
+            (logits * self.right.weights).sum().backward()  # type: ignore[no-untyped-call]
+            found = [self._gradient(name, sites[name]) for name in self.right.gradients]
+        except Exception as raised:
+            crash = self._crash(raised)
+            verdict: Literal["forward", "crash"] = "forward" if failed else "crash"
+            return Outcome(verdict=verdict, crash=crash, forward_error=wrong, note=note)
+        gradients = sorted((g for g in found if g.error > self.tolerance), key=lambda g: -g.error)
+        return Outcome(
+            verdict="forward" if failed else "gradient" if gradients else "right",
+            forward_error=wrong,
+            note=note,
+            gradients=tuple(gradients),
+            worst=max((g.error for g in found), default=0.0),
+        )
+
+    def _apply(
+        self, styles: Mapping[str, Style | ParallelStyle], retie: bool
+    ) -> dict[str, list[tuple[nn.Module, str]]]:
+        """Applies the styles, inner modules first, as `planlang.parallelize` does.
+
+        Returns:
+            The modules that hold each parameter, and its name there; by the first full name of the parameter.
+        """
+        sites: dict[str, list[tuple[nn.Module, str]]] = {}
+        for module in self.model.modules():
+            for key, parameter in module._parameters.items():
+                if parameter is not None:
+                    sites.setdefault(self.names[id(parameter)], []).append((module, key))
+        held = record(self.model)
+        modules = dict(self.model.named_modules(remove_duplicate=False))
+        seen: set[nn.Module] = set()
+        for name in sorted(styles, key=lambda name: name.count(".") + 1 if name else 0, reverse=True):
+            style = styles[name]
+            made = style if isinstance(style, ParallelStyle) else build(style)
+            if made is None or (modules[name] in seen and retie):
+                continue
+            seen.add(modules[name])
+            self.module = name
+            parallelize_module(modules[name], self.mesh, made)
+        if retie:
+            restore(held)
+        self.where.close()
+        return sites
+
+    def _crash(self, raised: Exception) -> Crash:
+        place = {"applying": self.module, "forward": self.where.innermost, "backward": ""}[self.stage]
+        lines = str(raised).strip().splitlines()
+        return Crash(
+            stage=self.stage,
+            exception=type(raised).__name__,
+            message=lines[0][:300] if lines else "",
+            module=place,
+            origin=origin(raised),
+        )
+
+    def _whole(self, output: Tensor) -> tuple[Tensor, str]:
+        """The logits as each rank has them, gathered from a DTensor, and what the contract says against them."""
+        if not isinstance(output, DTensor):
+            return output, ""
+        note = ""
+        even = output.shape[-1] % self.tp == 0
+        last = output.placements[0] in (Shard(-1), Shard(output.ndim - 1))
+        if self.contract == "nemo-rl" and not (last and even):
+            note = f"the logits are {output.placements[0]} of {output.shape[-1]} columns, not evenly `Shard(-1)`"
+        return output.full_tensor(), note
+
+    def _gradient(self, name: str, sites: list[tuple[nn.Module, str]]) -> WrongGradient:
+        """How far a parameter's gradient is off, on the rank and at the holder where it is farthest off.
+
+        A tie that was lost has several holders, each with a part of the gradient.
+        """
+        right = self.right.gradients[name]
+        holders = {id(p): p for module, key in sites if (p := module._parameters[key]) is not None}
+        found: list[WrongGradient] = []
+        for parameter in holders.values():
+            if parameter.grad is None or right is None:
+                none = parameter.grad is None and (right is None or not right.any())
+                found.append(WrongGradient(name=name, error=0.0 if none else float("inf")))
+                continue
+            copies = local.of_each_rank(whole(parameter.grad.detach()), self.tp)
+            floor = FLOOR * self.right.scale
+            largest = max(float(right.abs().max()), floor, 1e-300)
+            found.append(
+                WrongGradient(
+                    name=name,
+                    error=max(error(copy, right, floor) for copy in copies),
+                    spread=float((torch.stack(copies) - copies[0]).abs().max()) / largest if same(copies) else 0.0,
+                    factor=factor(copies[0], right),
+                )
+            )
+        return max(found, key=lambda g: g.error)
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """Gathered, if it is a DTensor; each rank's own, if not."""
+    if isinstance(tensor, DTensor):
+        gathered: Tensor = tensor.redistribute(placements=[Replicate()]).to_local()
+        return gathered
+    return tensor
+
+
+def same(tensors: list[Tensor]) -> bool:
+    """Whether all have one shape."""
+    return len({tensor.shape for tensor in tensors}) == 1

@@ -1,0 +1,78 @@
+"""What the unsharded model computes, and how far something is from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+SEED = 99
+FLOOR = 1e-4  # of the model's largest gradient: rounding in what a gradient is the sum of is no smaller
+Inputs = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """One forward and backward pass of the unsharded model.
+
+    Attributes:
+        inputs: the tensors that the model was called with.
+        logits: what came out.
+        weights: of the logits' shape; the loss is the sum of their product.
+        gradients: of every parameter by the first of its names; `None` where the loss does not depend on it.
+        scale: the largest element of all gradients.
+    """
+
+    inputs: Inputs
+    logits: Tensor
+    weights: Tensor
+    gradients: Mapping[str, Tensor | None]
+    scale: float
+
+
+def logits_of(output: Any) -> Tensor:
+    """The logits in what a model returns: itself, the attribute, or the first of several."""
+    found = getattr(output, "logits", output)
+    logits: Tensor = found[0] if isinstance(found, tuple) else found
+    return logits
+
+
+def truth(make_model: Callable[[], nn.Module], inputs: Inputs) -> Truth:
+    """Runs the unsharded model.
+
+    The loss is a random projection of the logits: it gives every logit a gradient of its own, so no error cancels, and
+    it is linear, so gradients are as exact as the model's own arithmetic.
+
+    Args:
+        make_model: makes the model, in float64, the same at every call.
+        inputs: keyword arguments of its forward.
+    """
+    model = make_model()
+    logits = logits_of(model(**inputs))
+    source = torch.Generator().manual_seed(SEED)
+    weights = torch.randn(logits.shape, generator=source, dtype=torch.float64).to(logits.dtype)
+    (logits * weights).sum().backward()  # type: ignore[no-untyped-call]
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    scale = max((float(g.abs().max()) for g in gradients.values() if g is not None), default=0.0)
+    return Truth(inputs=inputs, logits=logits.detach(), weights=weights, gradients=gradients, scale=scale)
+
+
+def error(got: Tensor, right: Tensor, floor: float = 0.0) -> float:
+    """The largest difference, relative to the largest element of `right` or to `floor` if that is larger.
+
+    Infinite where the shapes differ or a number is none.
+    """
+    if got.shape != right.shape:
+        return float("inf")
+    found = float((got - right).abs().max()) / max(float(right.abs().max()), floor, 1e-300)
+    return found if found == found else float("inf")
+
+
+def factor(got: Tensor, right: Tensor) -> float:
+    """The number that `right` must be multiplied by to come closest to `got`; 0 where the shapes differ."""
+    if got.shape != right.shape:
+        return 0.0
+    return float((got * right).sum() / torch.clamp((right * right).sum(), min=1e-300))
