@@ -33,7 +33,7 @@ def layouts(frame: Frame, op: Op, found: list[Tensor]) -> list[tuple[Layout | No
     if all(each.honest for each in found):
         try:
             after: Sequence[Layout] = frame.run(op, found, claims)
-            if _masked(frame, op, found) or _empty(op, found):
+            if _masked(frame, op, found) or _empty(op, found) or _summed(op, found):
                 after = _chosen(frame, op, found) or after
         except Conflict as conflict:
             after = _converted(frame, op, found, conflict)
@@ -88,6 +88,12 @@ def _empty(op: Op, found: Sequence[Tensor]) -> bool:
     return op.name.endswith("linear") and any(isinstance(c, Shard) and x.shape[c.dim] < x.ranks for c, x in cut)
 
 
+def _summed(op: Op, found: Sequence[Tensor]) -> bool:
+    """Whether torch sums a partial tensor first though the operator is linear: nobody registered it as that."""
+    name = op.name.rpartition(".")[2].strip("_")
+    return name in ("clone", "mean") and isinstance(found[0].claim, Partial)
+
+
 def _chosen(frame: Frame, op: Op, found: Sequence[Tensor]) -> list[Layout] | None:
     """The layouts of the results where it is known what DTensor converts to; `None` where it is not."""
     name = op.name.rpartition(".")[2].strip("_")
@@ -102,6 +108,9 @@ def _chosen(frame: Frame, op: Op, found: Sequence[Tensor]) -> list[Layout] | Non
     elif name in pointwise.RULES:
         lookup = [Partial("max") if each.number in frame.looked_up else each.claim or REPLICATE for each in found]
         row = choice.pointwise(name, lookup, shapes, ranks)
+        used = row.ins
+    elif _summed(op, found):
+        row = choice.Row((REPLICATE,), REPLICATE)
         used = row.ins
     else:
         return None
