@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import click
 
@@ -13,6 +14,7 @@ from planlang.analysis.coverage import Uncovered, local_shapes, uncovered
 from planlang.analysis.keys import Keyed
 from planlang.cli.options import Request, compiling
 from planlang.cli.report import Reporter
+from planlang.cli.show_cost import Asked, costing, work_out
 from planlang.cli.tables import print_table
 from planlang.compiler import Compiled
 from planlang.diagnostics.finding import PlanError
@@ -28,6 +30,7 @@ MOST_UNCOVERED = 12
 
 @click.command("show")
 @compiling
+@costing
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(
     *,
@@ -39,11 +42,13 @@ def command(
     style: str,
     color: str,
     as_json: bool,
+    **costs: Any,
 ) -> int:
     r"""Show what PLAN does to every module of a model: styles, layouts, what a rank holds, and what no rule reaches.
 
     \b
         planlang show qwen_stable --model Qwen/Qwen3-8B --tp 8
+        planlang show qwen_stable --model Qwen/Qwen3-8B --tp 8 --comm --length 8192
     """
     reporter = Reporter(style, color)
     try:
@@ -53,24 +58,40 @@ def command(
     code = reporter.report(compiled.findings)
     if compiled.plan is None or not compiled.assignments:
         return code
+    try:
+        asked = Asked(**costs)
+        found = work_out(compiled, asked, model, cls, _sizes(compiled)) if asked else None
+    except PlanError as error:
+        return reporter.report(error.findings)
     if as_json:
-        click.echo(json.dumps(_data(compiled), indent=2))
-        return code
-    _print(compiled, compiled.plan)
+        from planlang.cli.show_cost_data import cost_data
+
+        click.echo(json.dumps({**_data(compiled), **dict(cost_data(found) if found else ())}, indent=2))
+    elif found:
+        from planlang.cli.show_cost_text import print_costs
+
+        click.echo(_title(compiled, compiled.plan))
+        print_costs(found)
+    else:
+        _print(compiled, compiled.plan)
     return code
 
 
-def _print(compiled: Compiled, plan: ir.Plan) -> None:
+def _title(compiled: Compiled, plan: ir.Plan) -> str:
     settings = compiled.settings
     sizes = _sizes(compiled)
     made_for = f"{settings.model.name} ({settings.model.cls})" if settings.model else ", ".join(plan.classes)
     mesh = ", ".join(f"{axis.name}={sizes[axis.name]}" if axis.name in sizes else axis.name for axis in plan.mesh)
+    return f"{plan.name} on {made_for}, mesh {mesh}"
+
+
+def _print(compiled: Compiled, plan: ir.Plan) -> None:
     rows = [(keyed.key or "(the model)", *_boundary(keyed), _parameters(keyed, compiled)) for keyed in compiled.keys]
-    click.echo(f"{plan.name} on {made_for}, mesh {mesh}")
+    click.echo(_title(compiled, plan))
     print_table(("module", "style", "in", "out", "parameters on a rank"), rows)
     for line in _expectations(plan):
         click.echo(line)
-    if settings.model:
+    if compiled.settings.model:
         _print_uncovered(compiled.assignments[0])
 
 

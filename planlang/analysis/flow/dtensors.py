@@ -59,6 +59,9 @@ def _flattened(frame: Frame, op: Op, found: list[Tensor]) -> None:
     if not op.name.endswith("linear") or not isinstance(found[0].claim, Shard):
         return
     x, dim, dims = found[0], found[0].claim.dim, len(found[0].shape)
+    if dims > 2 and x.scattered:
+        text = "a linear layer flattens its input, which an all-to-all of uneven parts left out of order in memory"
+        raise Conflict(Fault.UNEVEN, text, crashes=True, tensors=(x,))
     if dims < 3 or dim == dims - 1:
         return
     length = x.seen_shape()[dim]

@@ -26,7 +26,7 @@ from planlang.analysis.flow.tape import (
     Wrapped,
     collective,
 )
-from planlang.layout import Layout, Partial
+from planlang.layout import Layout, Partial, Shard
 from planlang.model.graph import Argument, Call, Enter, Event, Graph, Guard, Leave, Op, Ref, Value, refs, sized
 from planlang.model.tree import Kind, Node
 from planlang.model.tree import Parameter as Shape
@@ -356,6 +356,7 @@ class Frame:
         if not tensor.honest:
             raise Conflict(Fault.CLAIM, "it is converted", tensors=(tensor,), cause=cause)
         out = self.new(tensor, target, target, cause)
+        out.scattered = _scattered(tensor, target)
         kind = collective(tensor.claim or REPLICATE, target)
         if kind:
             exact = tensor.number in self.looked_up
@@ -502,6 +503,13 @@ def _cause(found: Sequence[Tensor]) -> Cause | None:
         if best is None or (each.claim is not None and best.claim is None):
             best = each
     return best.cause if best else None
+
+
+def _scattered(tensor: Tensor, target: Layout) -> bool:
+    """Whether a conversion pads the cut dimensions, and then cuts the padding off (torch: `_redistribute.py`)."""
+    if not isinstance(tensor.claim, Shard) or not isinstance(target, Shard) or tensor.claim == target:
+        return False
+    return any(tensor.shape[each.dim] % tensor.ranks != 0 for each in (tensor.claim, target))
 
 
 def _count(shape: tuple[int, ...]) -> int:

@@ -30,6 +30,7 @@ class Tensor:
         cause: the rule and module that made it lie this way.
         number: its place among the tensors of its frame.
         source: the innermost module that it comes from.
+        scattered: whether an uneven all-to-all left its numbers out of order in memory, so that no view of it is had.
     """
 
     shape: tuple[int, ...]
@@ -41,6 +42,7 @@ class Tensor:
     cause: Cause | None = None
     number: int = field(default=-1)
     source: str = ""
+    scattered: bool = False
 
     @property
     def plain(self) -> bool:
