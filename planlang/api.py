@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,35 +45,50 @@ def load(x: str | os.PathLike[str], /, **options: Value) -> Plan:
         options: the plan's options by name.
 
     Raises:
-        PlanError: it cannot be read, or has a mistake in it.
+        PlanError: it cannot be read, or has a mistake that shows without a model: in its text, in a style or an
+            argument, in the options. What needs a model or sizes is found where those are given: by `Plan.styles`,
+            `compile` and `parallelize`.
     """
-    return _sound(open_plan(x, options))
+    return open_plan(x, options).checked()
 
 
 def loads(text: str, /, *, name: str = "<string>", **options: Value) -> Plan:
-    """Reads a plan from a text in the language; `extends` in it is relative to the working directory."""
-    return _sound(parsed(Source(name, text), options))
+    """Reads a plan from a text in the language; `extends` in it is relative to the working directory.
+
+    Raises:
+        PlanError: as for `load`.
+    """
+    return parsed(Source(name, text), options).checked()
 
 
-def load_config(path: str | os.PathLike[str], key: str, /, **options: Value) -> Plan:
-    """Reads the plan that a YAML configuration names.
+def load_config(
+    config: str | os.PathLike[str] | Mapping[Any, Any],
+    key: str,
+    /,
+    *,
+    beside: str | os.PathLike[str] | None = None,
+    **options: Value,
+) -> Plan:
+    """Reads the plan that a configuration names.
 
     Args:
-        path: the configuration.
-        key: where the plan stands in it, `policy.dtensor_cfg.custom_parallel_plan`; a path there is relative to `path`.
+        config: a YAML file, or a configuration that was read already: a dict, an OmegaConf container.
+        key: where the plan stands in it, `policy.dtensor_cfg.custom_parallel_plan`.
+        beside: the folder that a path there is relative to: that of the file, or the working directory.
         options: the plan's options by name.
 
     Raises:
-        PlanError: there is no such file, key or plan.
+        PlanError: there is no such file, key or plan; or as for `load`.
     """
-    source = read_source(Path(path))
-    if isinstance(source, Finding):
-        raise PlanError([source])
-    value = _value_at(source, key)
+    if isinstance(config, Mapping):
+        name, content, folder = "the configuration", config, None
+    else:
+        name, content, folder = f"`{os.fspath(config)}`", _content(Path(config)), Path(config).parent
+    value = _value_at(content, name, key)
     if not isinstance(value, str):
-        message = f"`{key}` in `{source.name}` is {_described(value)}, not the path or name of a plan"
+        message = f"`{key}` in {name} is {_described(value)}, not the path or name of a plan"
         raise PlanError([Finding(code=codes.BAD_CONFIGURATION, message=message, help="write a path to a `.plan` file")])
-    return _sound(open_plan(value, options, beside=Path(path).parent))
+    return open_plan(value, options, beside=folder if beside is None else Path(beside)).checked()
 
 
 def compile(
@@ -91,7 +106,7 @@ def compile(
         PlanError: the plan has errors.
         ValueError: there is no such target.
     """
-    compiled = _plan(x, options).compile(model, tp=tp)
+    compiled = _plan(x, options).compile(model, tp=tp).checked()
     findings = (*compiled.findings, *targets.check(compiled, target))
     if has_errors(findings):
         raise PlanError(findings)
@@ -150,28 +165,29 @@ def _modules(compiled: Compiled) -> list[tuple[ir.Rule, list[str]]]:
 def _plan(x: str | os.PathLike[str] | Plan, options: Mapping[str, Value]) -> Plan:
     if isinstance(x, Plan):
         return replace(x, options={**x.options, **options}) if options else x
-    return _sound(open_plan(x, options))
+    return open_plan(x, options)
 
 
-def _sound(plan: Plan) -> Plan:
-    """The plan, if it could be read without an error."""
-    if has_errors(plan.findings):
-        raise PlanError(plan.findings)
-    return plan
-
-
-def _value_at(source: Source, key: str) -> Any:
+def _content(path: Path) -> Any:
+    """What a YAML file holds."""
+    source = read_source(path)
+    if isinstance(source, Finding):
+        raise PlanError([source])
     try:
-        value: Any = yaml.safe_load(source.text)
+        return yaml.safe_load(source.text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = getattr(error, "problem", None) or type(error).__name__
         message = f"`{source.name}` is no YAML: {problem}"
         raise PlanError([Finding(code=codes.BAD_CONFIGURATION, message=message)]) from error
+
+
+def _value_at(content: Any, name: str, key: str) -> Any:
+    value = content
     seen: list[str] = []
     for part in key.split("."):
-        if not isinstance(value, dict) or part not in value:
-            where = f"`{'.'.join(seen)}`" if seen else f"`{source.name}`"
-            names = [str(name) for name in value] if isinstance(value, dict) else []
+        if not isinstance(value, Mapping) or part not in value:
+            where = f"`{'.'.join(seen)}`" if seen else name
+            names = [str(each) for each in value] if isinstance(value, Mapping) else []
             message = f"{where} has no key `{part}`"
             help_ = did_you_mean(part, names, "name the key with dots: `policy.dtensor_cfg.custom_parallel_plan`")
             raise PlanError([Finding(code=codes.BAD_CONFIGURATION, message=message, help=help_)])
@@ -181,6 +197,6 @@ def _value_at(source: Source, key: str) -> Any:
 
 
 def _described(value: Any) -> str:
-    if isinstance(value, dict | list):
-        return "a mapping" if isinstance(value, dict) else "a list"
+    if isinstance(value, Mapping | Sequence) and not isinstance(value, str):
+        return "a mapping" if isinstance(value, Mapping) else "a list"
     return "empty" if value is None else repr(value)

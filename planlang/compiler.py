@@ -7,19 +7,19 @@ Every stage returns values and findings, and no stage raises for a user's mistak
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from planlang.analysis.alternatives import check_alternatives
-from planlang.analysis.assign import Assignment, assign, needless, unmatched
+from planlang.analysis.assign import Assignment, assign, needless, no_rules, unmatched
 from planlang.analysis.checks import check
 from planlang.analysis.checks.case import Case
+from planlang.analysis.classes import known_class
 from planlang.analysis.foreign import for_other_model
 from planlang.analysis.keys import Keyed, merged_keys
 from planlang.analysis.regions import Sites
 from planlang.diagnostics.finding import Finding, PlanError, has_errors, in_order, new_places
 from planlang.model.tree import Tree
-from planlang.model.trees import class_tree
 from planlang.plan import ir
 from planlang.plan.files import Program, load
 from planlang.plan.resolve import Facts, resolve
@@ -97,6 +97,7 @@ def compile_plan(
     findings = list(earlier)
     if plan is None:
         return Compiled(source=source, settings=settings, plan=None, findings=in_order(findings))
+    settings = replace(settings, sizes={**dict(plan.decided.sizes), **settings.sizes})
     trees, missing = _trees(plan, settings)
     sites = [Sites(tree) for tree in trees]
     assignments = tuple(assign(plan, each) for each in sites)
@@ -112,6 +113,8 @@ def compile_plan(
     findings += needless(assignments)
     findings += check_alternatives(plan, sites)
     keys, clashes = merged_keys(assignments)
+    if assignments and not keys and not has_errors(findings):
+        findings.append(no_rules(plan, [site.tree for site in sites]))
     return Compiled(
         source=source,
         settings=settings,
@@ -127,7 +130,7 @@ def _trees(plan: ir.Plan, settings: Settings) -> tuple[list[Tree], list[Finding]
     if settings.model:
         return [settings.model], []
     places = plan.class_places or (None,) * len(plan.classes)
-    found = [class_tree(name, place) for name, place in zip(plan.classes, places, strict=True)]
+    found = [known_class(name, place) for name, place in zip(plan.classes, places, strict=True)]
     return [tree for tree in found if isinstance(tree, Tree)], [each for each in found if isinstance(each, Finding)]
 
 

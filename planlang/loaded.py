@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from planlang import resources
+from planlang.analysis.decided import decided_otherwise
 from planlang.compiler import Compiled, Settings, compile_plan, compile_program
 from planlang.diagnostics import codes
-from planlang.diagnostics.finding import Finding, PlanError, did_you_mean
+from planlang.diagnostics.finding import Finding, PlanError, did_you_mean, has_errors, in_order
+from planlang.model import catalog
 from planlang.model.tree import Tree
 from planlang.model.trees import named_model
 from planlang.plan import ir
-from planlang.plan.files import Program, read_source
+from planlang.plan.files import Program, near_plans, read_source
 from planlang.plan.files import load as load_program
 from planlang.plan.options import Value
+from planlang.plan.resolve import Facts, resolve
 from planlang.source import Source
+from planlang.syntax.nodes import PlanLine
 
 if TYPE_CHECKING:
     from torch import nn
@@ -27,10 +32,11 @@ if TYPE_CHECKING:
 
     Model: TypeAlias = str | os.PathLike[str] | Tree | PretrainedConfig | nn.Module
 
+_PUBLISHED = re.compile(r"[\w.-]+/[\w.-]+")  # how the Hugging Face Hub names what somebody published
 _DATA_SUFFIXES = (".yaml", ".yml", ".json")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     """A plan that was read, with the options that the caller set.
 
@@ -47,6 +53,40 @@ class Plan:
     content: Program | ir.Plan
     options: Mapping[str, Value] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+
+    def __repr__(self) -> str:
+        name, classes = self._title()
+        made_for = f" for {', '.join(classes)}" if classes else ""
+        return f"<Plan {name}{made_for}, {self.source.name}>"
+
+    def _title(self) -> tuple[str, tuple[str, ...]]:
+        if isinstance(self.content, ir.Plan):
+            return self.content.name, self.content.classes
+        statements = self.content.units[0].file.statements
+        line = next((each for each in statements if isinstance(each, PlanLine)), None)
+        return (line.name.text, tuple(name.text for name in line.classes)) if line else ("without a name", ())
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that it was read from: its own, then what it extends."""
+        units = self.content.units if isinstance(self.content, Program) else ()
+        sources = [unit.source for unit in units] or [self.source]
+        return tuple(source.path for source in sources if source.path)
+
+    def checked(self) -> Plan:
+        """Itself, unless something is wrong with it whatever it is compiled for.
+
+        Raises:
+            PlanError: a mistake in the text, in a style or an argument, or in the options that were set. Conditions
+                that ask for a model or a size are left for `compile`, and so is what the patterns match.
+        """
+        findings = self.findings
+        if isinstance(self.content, Program):
+            _, found = resolve(self.content, Facts(options=self.options))
+            findings = (*findings, *(each for each in found if each.code is not codes.UNDECIDED_CONDITION))
+        if has_errors(findings):
+            raise PlanError(in_order(findings))
+        return self
 
     def compile(
         self, model: Model | None = None, *, tp: int | None = None, sizes: Mapping[str, int] | None = None
@@ -69,6 +109,10 @@ class Plan:
         settings = Settings(model=None if model is None else tree_of(model), options=self.options, sizes=known)
         if isinstance(self.content, Program):
             return compile_program(self.content, settings, self.findings)
+        against = tuple(decided_otherwise(self.content, self.source.name, known, settings.model))
+        if against:  # what it says of this model would be wrong
+            findings = (*self.findings, *against)
+            return Compiled(source=self.source, settings=settings, plan=self.content, findings=findings)
         return compile_plan(self.source, self.content, settings, self.findings)
 
     def resolved(self, model: Model | None = None, *, tp: int | None = None) -> ir.Plan:
@@ -110,20 +154,33 @@ def tree_of(model: Model) -> Tree:
     if isinstance(model, Tree):
         return model
     if isinstance(model, str | os.PathLike):
-        found = named_model(os.fspath(model))
-        if isinstance(found, Finding):
-            raise PlanError([found])
-        return found
+        return tree_named(os.fspath(model))
     from torch import nn
 
     from planlang.model.capture import CaptureError, capture_config, capture_module
 
     if isinstance(model, nn.Module):
-        return capture_module(model, f"this `{type(model).__name__}`")
+        return capture_module(model)
     try:
-        return capture_config(model, name=f"this `{type(model).__name__}`")
+        return capture_config(model)
     except CaptureError as error:
         raise PlanError([Finding(code=codes.UNKNOWN_ARCHITECTURE, message=str(error))]) from error
+
+
+def tree_named(spec: str, cls: str | None = None) -> Tree:
+    """The module tree of a name of the catalog, a `config.json` or its folder; `cls` is another class of it.
+
+    Raises:
+        PlanError: there is no such model, or it cannot be built.
+    """
+    found = named_model(spec, cls)
+    if isinstance(found, Tree):
+        return found
+    if found.code is codes.UNKNOWN_MODEL and _PUBLISHED.fullmatch(spec) and not catalog.close_names(spec):
+        message = f"`{spec}` is not in the catalog, and there is no file or folder of that name"
+        help_ = f"give the path that `hf download {spec} config.json` prints; `planlang models` lists the catalog"
+        found = Finding(code=found.code, message=message, help=help_)
+    raise PlanError([found])
 
 
 def open_plan(x: str | os.PathLike[str], options: Mapping[str, Value], *, beside: Path | None = None) -> Plan:
@@ -140,6 +197,8 @@ def open_plan(x: str | os.PathLike[str], options: Mapping[str, Value], *, beside
     reference = os.fspath(x)
     path = (beside / reference) if beside else Path(reference)
     bundled = resources.bundled_plans()
+    if other := _no_reference(reference):
+        raise PlanError([other])
     if path.suffix in _DATA_SUFFIXES:
         return _from_data(_read(path), options)
     if path.suffix == resources.PLAN_SUFFIX or isinstance(x, os.PathLike) or os.sep in reference:
@@ -156,6 +215,19 @@ def open_plan(x: str | os.PathLike[str], options: Mapping[str, Value], *, beside
     message = f"`{reference}` is neither a file, a bundled plan nor a dotted path"
     help_ = did_you_mean(reference, bundled, otherwise)
     raise PlanError([Finding(code=codes.UNKNOWN_PLAN, message=message, help=help_)])
+
+
+def _no_reference(reference: str) -> Finding | None:
+    """What is neither the path nor the name of a plan, though it looks like somebody's idea of one."""
+    if "\n" in reference:
+        message = "this is the text of a plan, not the name of one"
+        return Finding(code=codes.UNKNOWN_PLAN, message=message, help="read it with `planlang.loads(text)`")
+    path = Path(reference)
+    if path.suffix == ".py":
+        message = f"`{reference}` is a file of Python, which is named by a dotted path and not read"
+        help_ = f"name the plan in it: `{path.stem}.NAME`, such as `{path.stem}.PLAN`, with its folder on the path"
+        return Finding(code=codes.UNRESOLVED_PATH, message=message, help=help_)
+    return None
 
 
 def _bundled_name(path: Path) -> str:
@@ -177,7 +249,7 @@ def _is_dotted(reference: str) -> bool:
 def _read(path: Path, name: str = "") -> Source:
     source = read_source(path, name)
     if isinstance(source, Finding):
-        raise PlanError([source])
+        raise PlanError([source if source.help else replace(source, help=near_plans(path, str(path)))])
     return source
 
 

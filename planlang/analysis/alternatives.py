@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from planlang.analysis.match import region
+from planlang.analysis.names import model_text
 from planlang.analysis.regions import Sites
 from planlang.analysis.suggest import corrected, explained
 from planlang.diagnostics import codes
@@ -98,7 +99,7 @@ def _layers(pattern: Pattern, sites: Sites) -> str:
     lengths = {site.node.length for site in sites.all if site.node.length}
     if len(lengths) == 1:
         (length,) = lengths
-        return f"{sites.tree.name} has {length} layers, 0 to {length - 1}"
+        return f"{model_text(sites.tree)} has {length} layers, 0 to {length - 1}"
     return explained(pattern, sites)
 
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from planlang.analysis.match import may_be_below, region
+from planlang.analysis.names import model_text
 from planlang.analysis.regions import Box, Region, Site, Sites, intersect, without
 from planlang.analysis.suggest import corrected, explained
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, Related, or_list
+from planlang.model.tree import Tree
 from planlang.plan import ir
 from planlang.plan.patterns import TooMany, Uncounted
 from planlang.source import Place
@@ -196,6 +198,18 @@ def unmatched(plan: ir.Plan, assignments: Sequence[Assignment]) -> Iterator[Find
             yield _unmatched(entry, without, len(assignments))
 
 
+def no_rules(plan: ir.Plan, trees: Sequence[Tree]) -> Finding:
+    """What is said of a plan that changes nothing: torch would take an empty dict without a word."""
+    models = model_text(trees[0]) if len(trees) == 1 else or_list(tree.name for tree in trees)
+    what = f"no rule of the plan reaches a module of {models}" if plan.rules else "the plan has no rule that holds"
+    return Finding(
+        code=codes.NO_RULES,
+        message=f"{what}, so it changes nothing",
+        place=plan.place,
+        help='write rules as `*.mlp.up_proj: colwise`, or start from a bundled plan: `extends "qwen"`',
+    )
+
+
 def _unmatched(entry: ir.Entry, without: Sequence[Sites], trees: int) -> Finding:
     pattern = entry.target.pattern
     what = {ir.Rule: "rule", ir.Drop: "`drop`", ir.Expect: "`expect`"}[type(entry)]
@@ -210,8 +224,8 @@ def _unmatched(entry: ir.Entry, without: Sequence[Sites], trees: int) -> Finding
         help_ = "mark it with `?` if it is meant for the other classes alone"
     if entry.level:
         help_ = f"remove it here with `drop {target_text(entry.target)}`, or mend the plan that has it"
-    models = or_list(sites.tree.name for sites in without)
     tree = without[0].tree
+    models = model_text(tree) if len(without) == 1 else or_list(sites.tree.name for sites in without)
     message = f"the {what} matches no module of {models}" + ("" if tree.is_class else f", a `{tree.cls}`")
     return Finding(code=codes.UNMATCHED_RULE, message=message, place=target_place(entry), help=help_)
 

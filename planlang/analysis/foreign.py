@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from planlang import resources
 from planlang.analysis.assign import Assignment
+from planlang.analysis.names import model_text
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, or_list
 from planlang.model.tree import Tree
@@ -27,12 +28,19 @@ def for_other_model(plan: ir.Plan, model: Tree | None, assignments: Sequence[Ass
     if plan.rules and not any(region for assignment in assignments for _, region in assignment.reached):
         near = [name for name in resources.bundled_plans() if model.cls in _classes(name)]
         help_ = f"for this model there is {or_list(near)}" if near else "write a plan for this class"
-        message = f"no rule reaches `{model.name}`, a `{model.cls}`: the plan is written for {written}"
+        message = f"no rule reaches {model_text(model)}, a `{model.cls}`: the plan is written for {written}"
         return Finding(code=codes.PLAN_NOT_FOR_MODEL, message=message, place=plan.place, help=help_)
     message = f"the model is a `{model.cls}`, and the plan is written for {written}"
-    return Finding(
-        code=codes.OTHER_CLASS, message=message, place=plan.place, help=f"add `{model.cls}` to the `plan` line"
-    )
+    base = _bundled(plan)
+    own = f'write a plan of your own: `plan mine for {model.cls}`, and below it `extends "{base}"`'
+    help_ = own if base else f"add `{model.cls}` to the `plan` line"
+    return Finding(code=codes.OTHER_CLASS, message=message, place=plan.place, help=help_)
+
+
+def _bundled(plan: ir.Plan) -> str:
+    """The name of the bundled plan that this is; empty for a plan that a user may change."""
+    path = plan.place.source.path if plan.place else None
+    return next((name for name, file in resources.bundled_plans().items() if file == path), "")
 
 
 def _classes(name: str) -> set[str]:

@@ -10,7 +10,7 @@ from planlang.analysis.match import region
 from planlang.analysis.regions import Sites
 from planlang.diagnostics.finding import nearest, or_list
 from planlang.indices import IndexSet
-from planlang.model.tree import Node
+from planlang.model.tree import Kind, Node
 from planlang.plan.patterns import TooMany, Uncounted, matches
 from planlang.syntax.nodes import AnyDepth, Choice, Except, Literal, OfClass, Part, Path, Pattern, Range, Segment, Star
 from planlang.syntax.printer import pattern_text
@@ -65,7 +65,9 @@ def _inside(begun: Path, node: Node) -> str:
     shown = f"`{pattern_text(begun)}`"
     if node.parameters:
         own = or_list(parameter.name for parameter in node.parameters).replace(" or ", " and ")
-        return f"{shown} holds {own} itself, as parameters: write the rule for it"
+        if node.kind in (Kind.LINEAR, Kind.EMBEDDING, Kind.NORM):
+            return f"{shown} holds {own} itself, as parameters: write the rule for it"
+        return f"{shown} holds {own} as parameters of its own, and no built-in style shards those"
     if not node.children:
         return f"{shown} has nothing inside: mark the pattern with `?` if it may match nothing"
     names = [child.name for child in node.children if isinstance(child.name, str)]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import click
 
 from planlang.cli.options import STDIN, read_stdin, reporting
 from planlang.cli.report import Reporter, write_output
+from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, PlanError
-from planlang.plan.files import read_source
+from planlang.plan.files import in_another_language, read_source
 from planlang.resources import PLAN_SUFFIX
-from planlang.source import Source
+from planlang.source import Source, Span
 from planlang.syntax.format import format_source
 
 
@@ -45,8 +47,8 @@ def command(*, paths: tuple[str, ...], check: bool, diff: bool, style: str, colo
                 changed += 1
                 if diff:
                     click.echo(_diff(source, text), nl=False)
-                elif check:
-                    click.echo(f"would format {source.name}", err=True)
+                if check or diff:
+                    findings += _would_change(source, text, style, quiet=diff)
                 elif path is not None:
                     findings += write_output(path, text)
         except PlanError as error:
@@ -55,7 +57,9 @@ def command(*, paths: tuple[str, ...], check: bool, diff: bool, style: str, colo
     if not files:
         click.echo("there is no .plan file", err=True)
     elif not (check or diff) and style == "full" and None not in files:
-        click.echo(f"{_files_text(changed)} formatted, {_files_text(len(files) - changed)} left as they were", err=True)
+        left = len(files) - changed
+        were = "as it was" if left == 1 else "as they were"
+        click.echo(f"{_files_text(changed)} formatted, {_files_text(left)} left {were}", err=True)
     return worst or int(changed > 0 and (check or diff))
 
 
@@ -75,10 +79,24 @@ def _files(paths: tuple[str, ...]) -> Iterator[Path | None]:
 
 
 def _read(path: Path) -> Source:
-    source = read_source(path)
+    source = in_another_language(path) or read_source(path)
     if isinstance(source, Finding):
         raise PlanError([source])
     return source
+
+
+def _would_change(source: Source, text: str, style: str, *, quiet: bool) -> Iterator[Finding]:
+    """A file that would change: a line for a person, a finding at its first line that would for a program."""
+    if style == "full":
+        if not quiet:
+            click.echo(f"would format {source.name}", err=True)
+        return
+    at = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(source.text, text, strict=False)))
+    line, _ = source.position(min(at, len(source.text)))
+    start = source.line_starts[line - 1]
+    message = f"`{source.name}` is not formatted"
+    place = source.place(Span(start, start + len(source.line(line))))
+    yield Finding(code=codes.UNFORMATTED, message=message, place=place, help=f"run `planlang fmt {source.name}`")
 
 
 def _diff(source: Source, text: str) -> str:

@@ -40,7 +40,10 @@ def command(*, search: str | None, as_json: bool) -> int:
         click.echo(json.dumps(rows, indent=2))
         return 0
     if not entries:
-        raise click.UsageError(f"no model of the catalog has {search!r} in its name")
+        raise click.UsageError(
+            f"no model of the catalog has {search!r} in its name; for others give --model the path that "
+            "`hf download NAME config.json` prints"
+        )
     print_table(
         ("model", "type", "heads", "kv heads", "parameters", "tied", "tp"),
         [

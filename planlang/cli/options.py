@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -12,9 +13,8 @@ import click
 from planlang.compiler import Compiled
 from planlang.diagnostics.finding import Finding, PlanError
 from planlang.diagnostics.render import FORMATS
-from planlang.loaded import Plan, open_plan
+from planlang.loaded import Plan, open_plan, tree_named
 from planlang.model.tree import Tree
-from planlang.model.trees import named_model
 from planlang.plan.files import MOST_BYTES, decode, load
 from planlang.source import Source
 
@@ -32,16 +32,24 @@ class Request:
     tp: int | None
     options: tuple[str, ...]
 
-    def compile(self) -> Compiled:
+    def compile(self, plan: Plan | None = None) -> Compiled:
         """The compiled plan, with its findings.
+
+        Args:
+            plan: what `open` returned, where that was called already.
 
         Raises:
             PlanError: the plan cannot be read, or there is no such model.
         """
-        tree = self._tree()
-        return self._opened().compile(tree, tp=self.tp)
+        opened = plan or self.open()
+        return opened.compile(self.model_tree(), tp=self.tp)
 
-    def _opened(self) -> Plan:
+    def open(self) -> Plan:
+        """The plan as it was read; mistakes in its text are among its findings.
+
+        Raises:
+            PlanError: it cannot be read.
+        """
         options = dict(map(_assignment, self.options))
         if self.plan != STDIN:
             return open_plan(self.plan, options)
@@ -49,15 +57,22 @@ class Request:
         program, findings = load(source)
         return Plan(source, program, options, findings)
 
-    def _tree(self) -> Tree | None:
+    def inputs(self, plan: Plan) -> tuple[Path, ...]:
+        """Every file that the plan and the model are made from."""
+        model = Path(self.model).expanduser() if self.model else None
+        return (*plan.files, *((model, model / "config.json") if model else ()))
+
+    def model_tree(self) -> Tree | None:
+        """The model to compile for, where one is named.
+
+        Raises:
+            PlanError: there is no such model.
+        """
         if self.model is None:
             if self.cls is not None:
                 raise click.UsageError("--as names the class of a model: give --model too")
             return None
-        tree = named_model(self.model, self.cls)
-        if isinstance(tree, Finding):
-            raise PlanError([tree])
-        return tree
+        return tree_named(self.model, self.cls)
 
 
 def read_stdin() -> Source:

@@ -44,12 +44,12 @@ def command(
     as_json: bool,
     **costs: Any,
 ) -> int:
-    r"""Show what PLAN does to every module of a model: styles, layouts, what a rank holds, and what no rule reaches.
+    """Show what PLAN does to every module of a model: styles, layouts, what a rank holds, and what no rule reaches.
 
     \b
         planlang show qwen_stable --model Qwen/Qwen3-8B --tp 8
         planlang show qwen_stable --model Qwen/Qwen3-8B --tp 8 --comm --length 8192
-    """
+    """  # noqa: D301 (the escape is click's mark for lines that stay as they are)
     reporter = Reporter(style, color)
     try:
         compiled = Request(plan=plan, model=model, cls=cls, tp=tp, options=options).compile()
@@ -93,6 +93,8 @@ def _print(compiled: Compiled, plan: ir.Plan) -> None:
         click.echo(line)
     if compiled.settings.model:
         _print_uncovered(compiled.assignments[0])
+    else:
+        click.echo("for sizes, and what no rule reaches, give --model")
 
 
 def _sizes(compiled: Compiled) -> dict[str, int]:

@@ -63,6 +63,7 @@ UNKNOWN_MODEL = _code("PLN0009", "unknown-model", "a model is neither in the cat
 BAD_MODEL_CONFIG = _code("PLN0010", "bad-model-config", "a config.json does not describe a model")
 UNKNOWN_ARCHITECTURE = _code("PLN0011", "unknown-architecture", "transformers has no such architecture or class")
 UNRESOLVED_PATH = _code("PLN0012", "unresolved-path", "a dotted path cannot be imported or is no plan")
+OTHER_FILE = _code("PLN0013", "other-file", "a file in another language stands where a text in this one is needed")
 
 # 1 syntax
 UNEXPECTED_TEXT = _code("PLN1001", "unexpected-text", "the text does not fit the grammar here")
@@ -74,6 +75,7 @@ MISSING_PLAN_LINE = _code("PLN1006", "missing-plan-line", "a file does not begin
 MISPLACED_STATEMENT = _code("PLN1007", "misplaced-statement", "a statement stands where it may not, or a second time")
 TOO_DEEP = _code("PLN1008", "too-deep", "brackets or conditions are nested too deep")
 NUMBER_TOO_LARGE = _code("PLN1009", "number-too-large", "a number is larger than any size can be")
+UNFORMATTED = _code("PLN1010", "unformatted", "`planlang fmt` would write a file in another way")
 
 # 2 names, arguments, options
 UNKNOWN_STYLE = _code("PLN2001", "unknown-style", "a style is neither the language's nor a `let`")
@@ -95,6 +97,9 @@ UNUSED_LET = _code("PLN2014", "unused-let", "a `let` is never used", Severity.WA
 UNCHECKED_REQUIREMENT = _code(
     "PLN2015", "unchecked-requirement", "a `require` asks for a model or a size that is not given", Severity.NOTE
 )
+DECIDED_OTHERWISE = _code(
+    "PLN2016", "decided-otherwise", "the conditions of a resolved plan were decided for another size or model"
+)
 
 # 3 patterns and coverage
 UNMATCHED_RULE = _code("PLN3001", "unmatched-rule", "a pattern matches no module of the model")
@@ -115,12 +120,14 @@ OMITTED_MODULES = _code(
     "PLN3012", "omitted-modules", "a rule is for a part of the model that its tree leaves out", Severity.WARNING
 )
 CLASSES_DIFFER = _code("PLN3011", "classes-differ", "a rule holds in one class of the plan and not in another")
+NO_RULES = _code("PLN3013", "no-rules", "a plan has no rule that reaches a module", Severity.WARNING)
 
 # 4 layouts
 SHARD_OUT_OF_RANK = _code("PLN4001", "shard-out-of-rank", "a layout shards a dimension that the tensor does not have")
 CALL_MISMATCH = _code(
     "PLN4002", "call-mismatch", "`prepare` names inputs or outputs that the module's call does not have"
 )
+SHARDED_TOKEN_IDS = _code("PLN4020", "sharded-token-ids", "an embedding is told that each rank gets a part of the ids")
 
 # 5 gradients and ties
 HALF_RULED_TIE = _code("PLN5001", "half-ruled-tie", "one module of a tied pair has a rule and the other has none")
@@ -147,6 +154,9 @@ SEVERAL_AXES = _code("PLN7002", "several-axes", "torch applies a plan to one mes
 BAD_CUSTOM_STYLE = _code("PLN7003", "bad-custom-style", "a custom style cannot be imported or is no ParallelStyle")
 APPLIED_TWICE = _code("PLN7004", "applied-twice", "the model is parallel already")
 TORCH_REFUSED = _code("PLN7005", "torch-refused", "torch raised an error while a rule was applied")
+UNIMPORTABLE_MODULE = _code(
+    "PLN7006", "unimportable-module", "a module is written to a file that Python cannot import", Severity.WARNING
+)
 
 # 9 internal
 INTERNAL_ERROR = _code("PLN9001", "internal-error", "planlang itself failed")

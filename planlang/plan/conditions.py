@@ -7,7 +7,7 @@ What is not known (a size without `--tp`, a configuration without `--model`) sta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
 from planlang.diagnostics import codes
@@ -49,7 +49,7 @@ class Scope:
 
     options: Mapping[str, bool | int | str]
     axes: Mapping[str, int | None]
-    config: Mapping[str, Value] | None
+    config: Mapping[str, Value | Unknown] | None
 
 
 _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
@@ -77,6 +77,47 @@ def decide(condition: Condition, scope: Scope) -> bool | Unknown:
     if isinstance(value, bool | Unknown):
         return value
     raise _mismatch(condition, value, "true or false")
+
+
+def deciding(condition: Condition, scope: Scope, given: Mapping[str, int]) -> tuple[dict[str, int], dict[str, Value]]:
+    """The sizes of axes and the settings of the model that a decided condition was decided with.
+
+    What it names and would be decided without is left out: in `deep and tp > 2` the size, where `deep` is false.
+
+    Args:
+        condition: one that `decide` decided.
+        scope: with this.
+        given: the axes whose sizes the caller gave, with these; the others stand in the plan.
+    """
+    sizes: dict[str, int] = {}
+    settings: dict[str, Value] = {}
+    for node in dict.fromkeys(_names(condition)):
+        if isinstance(node, Name) and node.text in given and node.text not in scope.options:
+            without = replace(scope, axes={**scope.axes, node.text: None})
+        elif isinstance(node, Config) and scope.config is not None and node.name in scope.config:
+            without = replace(scope, config={**scope.config, node.name: Unknown("--model")})
+        else:
+            continue
+        if _is_decided(condition, without):
+            scope = without
+        elif isinstance(node, Name):
+            sizes[node.text] = given[node.text]
+        else:
+            settings[node.name] = _known(node, scope)
+    return sizes, settings
+
+
+def _known(node: Config, scope: Scope) -> Value:
+    value = (scope.config or {})[node.name]
+    assert not isinstance(value, Unknown)
+    return value
+
+
+def _is_decided(condition: Condition, scope: Scope) -> bool:
+    try:
+        return not isinstance(decide(condition, scope), Unknown)
+    except Undecidable:
+        return False
 
 
 def names_in(condition: Condition) -> list[str]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from planlang import resources
 from planlang.diagnostics import codes
-from planlang.diagnostics.finding import Finding, did_you_mean
+from planlang.diagnostics.finding import Finding, did_you_mean, nearest, or_list
 from planlang.source import Place, Source
 from planlang.syntax.nodes import Broken, Extends, File
 from planlang.syntax.parser import parse
 
 MOST_BYTES = 2**20  # some 13,000 rules; the bundled plans have a dozen
 MOST_EXTENDED = 32
+_OTHER_LANGUAGES = {".yaml": "YAML", ".yml": "YAML", ".json": "JSON", ".py": "Python"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,16 @@ def read_source(path: Path, name: str = "", *, place: Place | None = None) -> So
 def _too_large(name: str, place: Place | None) -> Finding:
     message = f"`{name}` is larger than {MOST_BYTES // 2**20} MiB, more than any plan needs"
     return Finding(code=codes.FILE_TOO_LARGE, message=message, place=place, help="is it the right file?")
+
+
+def in_another_language(path: Path, *, place: Place | None = None) -> Finding | None:
+    """A finding for a file that is data or Python by its name, where a text in the language is needed."""
+    kind = _OTHER_LANGUAGES.get(path.suffix.lower())
+    if kind is None:
+        return None
+    message = f"`{_printable(str(path))}` is {kind}, not a plan in the language"
+    help_ = f"name a `{resources.PLAN_SUFFIX}` file: resolved plans and modules are made from one"
+    return Finding(code=codes.OTHER_FILE, message=message, place=place, help=help_)
 
 
 def decode(content: bytes, name: str, path: Path | None = None, *, place: Place | None = None) -> Source | Finding:
@@ -116,6 +127,9 @@ def _base(source: Source, extends: Extends, seen: list[str]) -> Source | Finding
     """The source that an `extends` names; it is added to what was seen."""
     reference = str(extends.target.value)
     place = source.place(extends.target.span)
+    other = in_another_language(Path(reference), place=place)
+    if other:
+        return other
     path = find(reference, source.path.parent if source.path else None)
     if path is None:
         names = resources.bundled_plans()
@@ -134,7 +148,28 @@ def _base(source: Source, extends: Extends, seen: list[str]) -> Source | Finding
         return Finding(code=codes.INCLUDE_CYCLE, message=message, place=place, help=help_)
     seen.append(identity)
     name = f"plan {reference}" if path == resources.bundled_plans().get(reference) else _beside(source, reference)
-    return read_source(path, name, place=place)
+    found = read_source(path, name, place=place)
+    if isinstance(found, Finding) and not found.help:
+        return replace(found, help=near_plans(path, reference))
+    return found
+
+
+def near_plans(path: Path, written: str) -> str:
+    """What a path to a plan that is not there was likely meant to be; empty where nothing is near.
+
+    Args:
+        path: where it was looked for.
+        written: how the user wrote it.
+    """
+    try:
+        if path.exists():
+            return ""
+        stems = [each.stem for each in path.parent.glob(f"*{resources.PLAN_SUFFIX}")]
+    except (OSError, ValueError):
+        return ""
+    beside = [str(Path(written).with_name(f"{stem}{resources.PLAN_SUFFIX}")) for stem in nearest(path.stem, stems)]
+    near = beside or nearest(path.stem, resources.bundled_plans())
+    return f"did you mean {or_list(near)}?" if near else ""
 
 
 def _beside(source: Source, reference: str) -> str:

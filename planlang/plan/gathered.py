@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from planlang.diagnostics.codes import Code
 from planlang.diagnostics.finding import Finding, Related
 from planlang.plan import ir
-from planlang.plan.conditions import Scope
+from planlang.plan.conditions import Scope, Unknown, decide, deciding
 from planlang.plan.conditions import Value as ConfigValue
 from planlang.source import Place
 from planlang.syntax import nodes
@@ -40,6 +40,7 @@ class Gathered:
         lets: what each `let` stands for; `None` for one that is wrong itself.
         used: the style words that occur.
         mesh: the axes.
+        sizes, config: what conditions were decided with so far; see `ir.Decided`.
         entries: rules, drops and expectations so far.
         findings: what is wrong so far.
     """
@@ -50,6 +51,8 @@ class Gathered:
     lets: dict[str, nodes.Style | None] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     mesh: tuple[ir.Axis, ...] = (ir.Axis(name="tp"),)
+    sizes: dict[str, int] = field(default_factory=dict)
+    config: dict[str, ConfigValue] = field(default_factory=dict)
     entries: list[ir.Entry] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
@@ -65,3 +68,19 @@ class Gathered:
             axis.name: axis.size if axis.size is not None else self.facts.sizes.get(axis.name) for axis in self.mesh
         }
         return Scope(options=self.options, axes=sizes, config=self.facts.config)
+
+    def decide(self, condition: nodes.Condition) -> bool | Unknown:
+        """Whether a condition holds; the sizes and settings without which it could not be decided are kept.
+
+        Raises:
+            Undecidable: see `conditions.decide`.
+        """
+        scope = self.scope()
+        decided = decide(condition, scope)
+        if not isinstance(decided, Unknown):
+            open_axes = {axis.name for axis in self.mesh if axis.size is None}
+            given = {name: size for name, size in self.facts.sizes.items() if name in open_axes}
+            sizes, config = deciding(condition, scope, given)
+            self.sizes |= sizes
+            self.config |= config
+        return decided

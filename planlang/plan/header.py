@@ -86,17 +86,17 @@ class Header:
                 report(codes.REPEATED_NAME, place, message, "rename the option", related=related)
             if axis.size == 0:
                 report(codes.MESH_SIZE_CONFLICT, place, f"the mesh axis `{name}` has size 0", "give 1 or more")
-            axes[name] = ir.Axis(name=name, size=self._size(axis, place))
+            self._check_size(axis, place)
+            axes[name] = ir.Axis(name=name, size=axis.size or None)
         return tuple(axes.values())
 
-    def _size(self, axis: nodes.Axis, place: Place) -> int | None:
+    def _check_size(self, axis: nodes.Axis, place: Place) -> None:
         report = self.gathered.report
         given = self.gathered.facts.sizes.get(axis.name.text)
         if given is not None and axis.size and given != axis.size:
             name = axis.name.text
             message = f"the plan is written for {name}={axis.size}, and {name}={given} is asked for"
             report(codes.MESH_SIZE_CONFLICT, place, message, f"remove `={axis.size}`, or use {name}={axis.size}")
-        return axis.size or given
 
     def _option(self, option: Option, unit: Unit) -> None:
         report = self.gathered.report

@@ -6,10 +6,12 @@ are left out of equality, so a plan that was written as YAML and read back equal
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from planlang.layout import Layout
+from planlang.plan.conditions import Value
 from planlang.plan.styles import Scalar, Style
 from planlang.source import Place
 from planlang.syntax.nodes import Target
@@ -35,6 +37,7 @@ class Rule:
         above: the comment lines right above it.
         behind: the comment on its own line.
         place: where it stands.
+        arguments: where each argument stands that is written in the rule itself, by name.
     """
 
     target: Target
@@ -44,6 +47,11 @@ class Rule:
     above: tuple[str, ...] = ()
     behind: str = ""
     place: Place | None = field(default=None, compare=False, repr=False)
+    arguments: Mapping[str, Place] = field(default_factory=dict, compare=False, repr=False)
+
+    def place_of(self, argument: str) -> Place | None:
+        """Where an argument stands; where the rule does if it is not written there."""
+        return self.arguments.get(argument, self.place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +85,19 @@ Entry: TypeAlias = Rule | Drop | Expect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """What conditions and requirements were decided with: the plan holds for these alone.
+
+    Attributes:
+        sizes: the sizes of mesh axes that the plan itself does not give.
+        config: settings of the model.
+    """
+
+    sizes: tuple[tuple[str, int], ...] = ()
+    config: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """A resolved plan.
 
@@ -84,8 +105,9 @@ class Plan:
         name: an identifier.
         classes: the model classes that it is written for.
         description: the comment lines above `plan`.
-        mesh: the axes in order.
+        mesh: the axes in order, with the sizes that the plan gives.
         options: what every option was set to, in the order of their declaration.
+        decided: the sizes and settings that its conditions were decided with.
         entries: rules, drops and expectations, inherited ones first, each file's in their order.
         place: where the `plan` line stands.
         class_places: where each class is named.
@@ -96,6 +118,7 @@ class Plan:
     description: tuple[str, ...] = ()
     mesh: tuple[Axis, ...] = (Axis(name="tp"),)
     options: tuple[tuple[str, Scalar], ...] = ()
+    decided: Decided = Decided()
     entries: tuple[Entry, ...] = ()
     place: Place | None = field(default=None, compare=False, repr=False)
     class_places: tuple[Place, ...] = field(default=(), compare=False, repr=False)

@@ -19,11 +19,11 @@ def read_option(given: bool | int | str, default: bool | int | str) -> bool | in
     if isinstance(default, bool):
         if isinstance(given, bool):
             return given
-        return (
-            _TRUTH.get(given, f"`{given}`: it is `true` or `false`")
-            if isinstance(given, str)
-            else f"`{given}`: it is `true` or `false`"
-        )
+        lower = str(given).lower()
+        if isinstance(given, str) and given not in _TRUTH and lower in _TRUTH:
+            return f"`{given}`: did you mean `{lower}`?"
+        otherwise = f"`{_short(str(given))}`: it is `true` or `false`"
+        return _TRUTH.get(given, otherwise) if isinstance(given, str) else otherwise
     if isinstance(default, int):
         if isinstance(given, int) and not isinstance(given, bool):
             return given

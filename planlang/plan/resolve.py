@@ -39,6 +39,7 @@ def _plan(program: Program, gathered: Gathered) -> ir.Plan | None:
         description=line.comments.above,
         mesh=gathered.mesh,
         options=tuple(gathered.options.items()),
+        decided=ir.Decided(sizes=tuple(gathered.sizes.items()), config=tuple(gathered.config.items())),
         entries=tuple(gathered.entries),
         place=own.source.place(line.span),
         class_places=tuple(own.source.place(name.span) for name in line.classes),

@@ -11,7 +11,7 @@ from planlang.diagnostics.finding import Related, did_you_mean
 from planlang.layout import Layout
 from planlang.plan import ir
 from planlang.plan.arguments import Styles
-from planlang.plan.conditions import Undecidable, Unknown, decide, names_in, spelt, unknown_names
+from planlang.plan.conditions import Undecidable, Unknown, names_in, spelt, unknown_names
 from planlang.plan.files import Unit
 from planlang.plan.gathered import Gathered
 from planlang.plan.styles import STYLES, axis_of
@@ -124,6 +124,9 @@ class FileReader:
                 holds = decided
         self._statements(when.then, live=holds is True, top=False)
         self._statements(when.otherwise, live=holds is False, top=False)
+        if live and holds is None:  # what a `let` in it stands for is not known, and is no mistake of its own
+            lets = [let.name.text for let in nodes.walk((*when.then, *when.otherwise)) if isinstance(let, Let)]
+            self.gathered.lets |= dict.fromkeys(lets)
 
     def _decide(self, condition: nodes.Condition) -> bool | Unknown | None:
         """Whether a condition holds; `None` after a report."""
@@ -131,7 +134,7 @@ class FileReader:
         try:
             wrong = unknown_names(condition, scope)
             if not wrong:
-                return decide(condition, scope)
+                return self.gathered.decide(condition)
         except Undecidable as error:
             wrong = [error]
         for each in wrong:
@@ -175,6 +178,7 @@ class FileReader:
                 above=rule.comments.above,
                 behind=rule.comments.behind,
                 place=self.source.place(rule.span),
+                arguments={a.name.text: self.source.place(a.span) for a in rule.style.arguments if a.name},
             )
             self.gathered.entries.append(entry)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import pathlib
 import re
+import sys
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -53,7 +55,8 @@ def imported_plan(path: str) -> tuple[Source, ir.Plan]:
     if findings:
         raise PlanError(findings)
     name = attribute if attribute.isidentifier() else "plan"
-    return Source(path, ""), ir.Plan(name=name, classes=(), entries=entries)
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return Source(path, "", pathlib.Path(file) if file else None), ir.Plan(name=name, classes=(), entries=entries)
 
 
 def _rules(plan: Mapping[Any, Any], path: str, findings: list[Finding]) -> Iterator[ir.Rule]:

@@ -17,6 +17,7 @@ from planlang.syntax.keywords import STYLE_WORDS
 
 STATEMENT_WORDS = ("plan", "mesh", "extends", "drop", "let", "option", "when", "require", "expect", "override")
 _SECOND_WORD = re.compile(r"(?P<word>\w+)[ \t]*(?P<call>\()?")
+_DASHED = re.compile(r"(?:plan|let|option|mesh)[ \t]+([^\W\d]\w*(?:-\w+)+)")
 _FIRST_WORDS = re.compile(r"(\w+)([ \t]+)([^\s:?(=]?)")
 
 # How the terminals read in "expected ...": what is not named here is not worth naming.
@@ -45,7 +46,7 @@ def syntax_fault(error: UnexpectedInput, text: str, chunk: Chunk) -> Fault:
     if text.startswith("else", chunk.start) and not text[chunk.start + 4 : chunk.start + 5].isidentifier():
         help_ = "put it on the line of the closing brace: `} else {`"
         return Fault(codes.UNEXPECTED_TEXT, Span(chunk.start, chunk.start + 4), "`else` follows no block", help=help_)
-    special = _unknown_statement(error, text, chunk)
+    special = _dashed_name(error, text, chunk) or _unknown_statement(error, text, chunk)
     if special:
         return special
     if isinstance(error, UnexpectedCharacters) and text.startswith('"', error.pos_in_stream or 0):
@@ -92,6 +93,16 @@ def _terminals(error: UnexpectedInput) -> set[str]:
     if isinstance(error, UnexpectedToken):
         return set(error.accepts or error.expected)
     return set(error.allowed or ()) if isinstance(error, UnexpectedCharacters) else set()
+
+
+def _dashed_name(error: UnexpectedInput, text: str, chunk: Chunk) -> Fault | None:
+    """A name with dashes in it: `plan my-plan for ...`."""
+    found = _DASHED.match(text, chunk.start, chunk.end)
+    if found is None or not found.start(1) < _position(error, chunk) <= found.end(1):
+        return None
+    better = found[1].replace("-", "_")
+    message = f"`{found[1]}` is no name: there is a `-` in it"
+    return Fault(codes.UNEXPECTED_TEXT, Span(*found.span(1)), message, help=f"write `{better}`")
 
 
 def _unknown_statement(error: UnexpectedInput, text: str, chunk: Chunk) -> Fault | None:

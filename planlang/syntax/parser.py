@@ -33,7 +33,7 @@ _BLOCK_EDGE = re.compile(r'^[ \t]*(?P<close>\})|(?P<open>\{)[ \t\r]*(?:#[^\n]*)?
 _NO_BRACKETS = re.compile(r'"[^"\n]*"|#[^\n]*|[^(){}"#]+|["#]')
 _NEXT_LINE_BRACE = re.compile(r"(?:[ \t\r]*(?:#[^\n]*)?\n)+[ \t]*\{")
 _ELSE = re.compile(r"[ \t]*else\b[ \t]*")
-_DECLARES = re.compile(r"(?:let|option)[ \t]+(\w+)")
+_DECLARES = re.compile(r"(?:let|option)[ \t]+(\w+(?:-\w+)*)")
 
 
 class _Newlines:
@@ -284,7 +284,7 @@ def _flat(text: str) -> bool:
 
 def _declares(text: str, span: Span) -> str:
     found = _DECLARES.match(text, span.start, span.end)
-    return found[1] if found else ""
+    return found[1].replace("-", "_") if found else ""  # the name that it is told to be
 
 
 def _with_comments(statements: tuple[AnyStatement, ...], source: Source) -> tuple[AnyStatement, ...]:

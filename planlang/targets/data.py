@@ -38,8 +38,16 @@ def to_data(plan: ir.Plan) -> dict[str, Any]:
         "description": list(plan.description),
         "mesh": [{"axis": axis.name, "size": axis.size} for axis in plan.mesh],
         "options": dict(plan.options),
+        **_decided(plan.decided),
         "entries": [_entry(entry) for entry in plan.entries],
     }
+
+
+def _decided(decided: ir.Decided) -> dict[str, Any]:
+    """What the conditions were decided with; nothing where they asked for no size and no setting."""
+    parts = {"sizes": dict(decided.sizes), "config": dict(decided.config)}
+    found = {name: values for name, values in parts.items() if values}
+    return {"decided": found} if found else {}
 
 
 def _entry(entry: ir.Entry) -> dict[str, Any]:
@@ -140,6 +148,7 @@ def _plan(data: Any) -> ir.Plan:
         description=tuple(_texts(top, "description")),
         mesh=tuple(_axis(_mapping(axis, "an entry of `mesh`")) for axis in _list(top, "mesh")) or (ir.Axis(name="tp"),),
         options=tuple(_options(_mapping(top.get("options", {}), "`options`"))),
+        decided=_read_decided(_mapping(top.get("decided", {}), "`decided`")),
         entries=tuple(_read_entry(_mapping(entry, "an entry")) for entry in _list(top, "entries")),
     )
 
@@ -156,6 +165,18 @@ def _options(data: Mapping[str, Any]) -> list[tuple[str, bool | int | str]]:
         if not isinstance(value, bool | int | str):
             raise _Bad(f"an option is {value!r}")
     return list(data.items())
+
+
+def _read_decided(data: Mapping[str, Any]) -> ir.Decided:
+    sizes = _mapping(data.get("sizes", {}), "`sizes`")
+    config = _mapping(data.get("config", {}), "`config`")
+    for size in sizes.values():
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise _Bad(f"a size in `decided` is {size!r}")
+    for value in config.values():
+        if not isinstance(value, bool | int | float | str | None):
+            raise _Bad(f"a setting in `decided` is {value!r}")
+    return ir.Decided(sizes=tuple(sizes.items()), config=tuple(config.items()))
 
 
 def _read_entry(data: Mapping[str, Any]) -> ir.Entry:

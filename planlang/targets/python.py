@@ -10,12 +10,16 @@ from itertools import groupby
 from typing import assert_never
 
 from planlang.analysis.keys import Keyed
+from planlang.analysis.names import is_nameless
 from planlang.compiler import Compiled
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, or_list
 from planlang.layout import Conversion, Layout, Partial, Replicate, Shard
+from planlang.model.tree import Tree
 from planlang.plan import ir
+from planlang.plan.conditions import spelt
 from planlang.plan.styles import Colwise, Custom, Prepare, Replicated, Rowwise, Scalar, Sequence, Skip, Style, axis_of
+from planlang.source import Source
 from planlang.targets.expressions import WIDTH, Expression, call, lines, mapping, sequence
 from planlang.version import __version__
 
@@ -57,6 +61,7 @@ def emit(compiled: Compiled) -> str:
     imports.name(_STYLES, "ParallelStyle")
     body = list(_entries(compiled, imports))
     function = f"{plan.name}_" if keyword.iskeyword(plan.name) or plan.name in imports.taken() else plan.name
+    decided = " for what is said above" if _decided(plan) else ""
     return "\n".join(
         [
             *_docstring(compiled, plan),
@@ -65,7 +70,7 @@ def emit(compiled: Compiled) -> str:
             "",
             "",
             f"def {function}() -> dict[str, ParallelStyle]:",
-            '    """The plan, with styles of its own on every call."""',
+            f'    """The plan{decided}, with styles of its own on every call."""',
             *(["    return {", *body, "    }"] if body else ["    return {}"]),
             "",
             "",
@@ -84,18 +89,18 @@ def emit(compiled: Compiled) -> str:
 
 def _docstring(compiled: Compiled, plan: ir.Plan) -> list[str]:
     settings = compiled.settings
-    made_for = settings.model.name if settings.model else ", ".join(plan.classes)
-    facts = [f"For {_base_name(made_for)}."]
+    facts = [f"For {_made_for(settings.model, plan)}."] if settings.model or plan.classes else []
     sizes = {axis.name: axis.size or settings.sizes.get(axis.name) for axis in plan.mesh}
     axes = ", ".join(name if size is None else f"{name}={size}" for name, size in sizes.items())
     facts.append(f"Mesh: {axes}.")
     if plan.options:
         facts.append(f"Options: {', '.join(f'{name}={_option(value)}' for name, value in plan.options)}.")
-    source = compiled.source.path.name if compiled.source.path else _base_name(compiled.source.name)
+    if _decided(plan):
+        facts.append(f"Its conditions were decided for {_decided(plan)}: it is not for others.")
     text = [f"The tensor-parallel plan `{plan.name}`.", ""]
     if plan.description:
         text += [*plan.description, ""]
-    text += [*facts, f"Made from {source} by planlang {__version__}: change that file, not this one."]
+    text += [*facts, _origin(compiled.source)]
     escaped = [_printable(line.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')).rstrip() for line in text]
     return [f'"""{escaped[0]}', *escaped[1:], '"""']
 
@@ -105,11 +110,38 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\t" else ascii(char)[1:-1] for char in text)
 
 
-def _base_name(name: str) -> str:
-    """The last part of a path, so that no folder of the machine is written down; published names stay whole."""
-    if name.startswith(("/", "./", "../", "~")) or "\\" in name or name.endswith((".plan", ".json", ".yaml")):
-        return name.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    return name
+def _decided(plan: ir.Plan) -> str:
+    """The sizes and settings that the conditions of the plan were decided for."""
+    sizes = [f"{name}={size}" for name, size in plan.decided.sizes]
+    return ", ".join([*sizes, *(f"config.{name}={spelt(value)}" for name, value in plan.decided.config)])
+
+
+def _made_for(model: Tree | None, plan: ir.Plan) -> str:
+    """The classes; for one model its class, and what it is called."""
+    if model is None:
+        return ", ".join(plan.classes)
+    name = "" if is_nameless(model) else _within(model.name)
+    return f"{model.cls} ({name})" if name else model.cls
+
+
+def _within(name: str) -> str:
+    """A published name or a relative path as it is; only the last part of one that says where the machine has it."""
+    path = name.replace("\\", "/")
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if path.startswith(("/", "~")) or ":" in path or ".." in parts:
+        parts = [part for part in parts if part != ".."][-1:]
+    return "/".join(parts)
+
+
+def _origin(source: Source) -> str:
+    """What the module was made from: a file, a text that is none, or a dotted path."""
+    made = f"by planlang {__version__}"
+    if source.path is None and source.name.startswith("<"):
+        return f"Made from {'standard input' if source.name == '<stdin>' else 'a text'} {made}."
+    if source.path is not None and source.path.suffix == ".py":
+        return f"Made from {source.name} {made}: change that, not this file."
+    name = source.path.name if source.path else _within(source.name)
+    return f"Made from {name} {made}: change that file, not this one."
 
 
 def _option(value: bool | int | str | None) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -192,3 +194,182 @@ def test_texts_that_no_file_would_hold(text: str, code: str) -> None:
     with pytest.raises(planlang.PlanError) as refused:
         planlang.loads(text).compile().checked()
     assert codes_of(refused) == [code]
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "wanted"),
+    [
+        ("lm_head: colwise(locl=false)", {}, ["unknown-argument"]),
+        ("lm_head: colwise(local=3)", {}, ["bad-argument"]),
+        ("lm_head: colwize", {}, ["unknown-style"]),
+        ("lm_head: colwise(axis=dp)", {}, ["unknown-axis"]),
+        ("lm_head: colwise", {"hed": True}, ["unknown-option"]),
+        ("lm_head: colwise", {"deep": 3}, ["bad-option-value"]),
+        ("when deeep {\n    lm_head: colwise\n}", {}, ["unknown-name"]),
+        ('require deep "so it is"', {}, ["requirement-failed"]),
+        ("when tp > 2 {\n    lm_head: colwise(locl=false)\n}", {}, ["unknown-argument"]),
+    ],
+)
+def test_what_is_wrong_for_every_model_is_raised_at_once(
+    line: str, options: dict[str, Any], wanted: list[str], tmp_path: Path
+) -> None:
+    text = f"plan x for Qwen3ForCausalLM\noption deep = false\n{line}\n"
+    path = tmp_path / "x.plan"
+    path.write_text(text)
+    for read in (lambda: planlang.loads(text, **options), lambda: planlang.load(path, **options)):
+        with pytest.raises(planlang.PlanError) as refused:
+            read()
+        assert codes_of(refused) == wanted
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'require tp in {2, 4} "so it is"\nlm_head: colwise',
+        "when tp > 2 {\n    let out = rowwise\n} else {\n    let out = colwise\n}\n*.o_proj: out",
+        "when config.num_hidden_layers > 3 {\n    when tp > 2 {\n        let out = rowwise\n    }\n}\n*.o_proj: out",
+        "let out = rowwise\nwhen tp > 2 {\n    *.o_proj: out(local=false)\n}",
+        "*.o_prj: rowwise",
+        "model.layers.{-2..-1}.mlp.up_proj: colwise",
+    ],
+)
+def test_what_needs_a_model_or_a_size_is_left_for_later(lines: str) -> None:
+    plan = planlang.loads(f"plan x for Qwen3ForCausalLM\n{lines}\n")
+    if "require" not in lines:
+        with pytest.raises(planlang.PlanError) as refused:
+            plan.styles()
+        assert len(refused.value.findings) == 1, "what follows from it is no mistake of its own"
+
+
+def test_compiling_finds_all_that_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "x.plan"
+    path.write_text("plan x for Qwen3ForCausalLM\nlm_head: colwise(locl=false)\n*.o_prj: rowwise\n")
+    with pytest.raises(planlang.PlanError) as refused:
+        planlang.compile(path)
+    assert codes_of(refused) == ["unknown-argument", "unmatched-rule"]
+
+
+class Container(Mapping[str, Any]):
+    """A configuration that is no dict, as OmegaConf's is none."""
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        self.content = content
+
+    def __getitem__(self, key: str) -> Any:
+        value = self.content[key]
+        return Container(value) if isinstance(value, dict) else value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.content)
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+
+@pytest.mark.parametrize("container", [dict, Container])
+def test_a_configuration_that_was_read_already(
+    container: Any, plan_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = container({"policy": {"dtensor_cfg": {"custom_parallel_plan": "small.plan", "tp": 4}, "more": [1]}})
+    key = "policy.dtensor_cfg.custom_parallel_plan"
+    expected = planlang.load(plan_file, heads=False).resolved()
+    for beside in (plan_file.parent, str(plan_file.parent)):
+        assert planlang.load_config(config, key, beside=beside, heads=False).resolved() == expected
+    with pytest.raises(planlang.PlanError, match="cannot be read"):
+        planlang.load_config(config, key)
+    monkeypatch.chdir(plan_file.parent)
+    assert planlang.load_config(config, key, heads=False).resolved() == expected
+    with pytest.raises(planlang.PlanError, match="the configuration has no key `polcy`"):
+        planlang.load_config(config, "polcy.more")
+    with pytest.raises(planlang.PlanError, match="is a mapping, not the path"):
+        planlang.load_config(config, "policy.dtensor_cfg")
+    with pytest.raises(planlang.PlanError, match="is a list, not the path"):
+        planlang.load_config(config, "policy.more")
+
+
+def test_a_path_in_a_configuration_file_may_be_relative_to_another_folder(plan_file: Path) -> None:
+    config = plan_file.parent / "configs" / "grpo.yaml"
+    config.parent.mkdir()
+    config.write_text("plan: small.plan\n")
+    with pytest.raises(planlang.PlanError, match="cannot be read"):
+        planlang.load_config(config, "plan")
+    assert planlang.load_config(config, "plan", beside=plan_file.parent).resolved().name == "small"
+
+
+@pytest.mark.parametrize("name", ["my_plan.py", "plans/my_plan.py", "./my_plan.py"])
+def test_a_file_of_python_is_not_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_plan.py").write_text("raise SystemExit('it was run')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(planlang.PlanError) as refused:
+        planlang.load(name)
+    assert codes_of(refused) == ["unresolved-path"]
+    assert "`my_plan.NAME`" in refused.value.findings[0].help
+
+
+def test_a_text_is_not_looked_for_on_disk() -> None:
+    with pytest.raises(planlang.PlanError) as refused:
+        planlang.load(PLAN)
+    assert codes_of(refused) == ["unknown-plan"]
+    assert "planlang.loads" in refused.value.findings[0].help
+    assert "q_proj" not in str(refused.value)
+
+
+def test_a_file_that_is_not_there_has_near_names(plan_file: Path) -> None:
+    with pytest.raises(planlang.PlanError) as refused:
+        planlang.load(plan_file.with_name("smal.plan"))
+    assert f"did you mean `{plan_file}`?" == refused.value.findings[0].help
+
+
+def test_a_plan_prints_short(plan_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert repr(planlang.load("small.plan")) == "<Plan small for Qwen3ForCausalLM, small.plan>"
+    assert str(planlang.loads(PLAN)) == "<Plan small for Qwen3ForCausalLM, <string>>"
+    Path("small.yaml").write_text(planlang.compile("small.plan", target="yaml"))
+    assert repr(planlang.load("small.yaml")) == "<Plan small for Qwen3ForCausalLM, small.yaml>"
+    assert len(repr(planlang.load("qwen"))) < 150
+
+
+def small_config(**settings: Any) -> Any:
+    from transformers import Qwen3Config
+
+    small = {
+        "vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "head_dim": 8,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "architectures": ["Qwen3ForCausalLM"],
+    }  # fmt: skip
+    return Qwen3Config(**small | settings)
+
+
+def test_a_model_in_hand_is_called_this_model() -> None:
+    from transformers import Qwen3ForCausalLM
+
+    config = small_config()
+    plan = planlang.loads("plan x for Qwen3ForCausalLM\n*.q_prj: colwise\n")
+    other = planlang.loads("plan x for LlamaForCausalLM\nscore: colwise\n")
+    for model in (config, Qwen3ForCausalLM(config)):
+        with pytest.raises(planlang.PlanError, match="no module of this model, a `Qwen3ForCausalLM`"):
+            plan.styles(model)
+        with pytest.raises(planlang.PlanError, match="no rule reaches this model, a `Qwen3ForCausalLM`: the plan is"):
+            other.styles(model)
+        assert "\nFor Qwen3ForCausalLM.\n" in planlang.compile("qwen", model=model)
+
+
+def test_one_head_is_singular() -> None:
+    with pytest.raises(planlang.PlanError, match="does not divide the one key and value head of"):
+        planlang.load("qwen").styles(small_config(num_key_value_heads=1), tp=2)
+
+
+def test_a_published_name_that_the_catalog_lacks_needs_its_file() -> None:
+    with pytest.raises(planlang.PlanError) as refused:
+        planlang.load("qwen").styles("meta-llama/Llama-3.1-8B")
+    (finding,) = refused.value.findings
+    assert "not in the catalog" in finding.message
+    assert "hf download meta-llama/Llama-3.1-8B config.json" in finding.help
+
+
+def test_a_bundled_plan_for_another_class_is_to_be_extended() -> None:
+    found = planlang.load("qwen").compile("Qwen/Qwen3-30B-A3B").findings
+    (finding,) = (each for each in found if each.code is codes.OTHER_CLASS)
+    assert 'extends "qwen"' in finding.help
+    own = planlang.loads("plan x for Qwen3ForCausalLM\n*.q_proj: colwise\n").compile("Qwen/Qwen3-30B-A3B").findings
+    assert "to the `plan` line" in own[0].help

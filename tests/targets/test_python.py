@@ -184,6 +184,39 @@ def test_no_path_of_the_machine_is_written_down(tmp_path: Path, monkeypatch: pyt
             assert f"{part}/" not in text
 
 
+def test_the_docstring_names_the_model_and_what_it_was_made_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "num_hidden_layers": 1}
+    (tmp_path / "moe").mkdir()
+    (tmp_path / "moe" / "config.json").write_text(json.dumps(config))
+    monkeypatch.chdir(tmp_path)
+    head = planlang.loads(plan("lm_head: colwise").replace("Qwen3ForCausalLM", "Qwen3MoeForCausalLM"))
+    for model, shown in {
+        "moe/config.json": "moe/config.json", "./moe/config.json": "moe/config.json", "moe": "moe", "moe/": "moe",
+        str(tmp_path / "moe"): "moe", str(tmp_path / "moe" / "config.json"): "config.json",
+        f"../{tmp_path.name}/moe": "moe", "Qwen/Qwen3-30B-A3B": "Qwen/Qwen3-30B-A3B",
+    }.items():  # fmt: skip
+        assert f"\nFor Qwen3MoeForCausalLM ({shown}).\n" in planlang.compile(head, model=model), model
+    monkeypatch.chdir(tmp_path / "moe")
+    assert "\nFor Qwen3MoeForCausalLM.\n" in planlang.compile(head, model=".")
+    assert f"\nMade from a text by planlang {__version__}.\n" in planlang.compile(head)
+    named = planlang.loads(plan("lm_head: colwise"), name="/some/folder/x.plan")
+    assert f"\nMade from x.plan by planlang {__version__}: change that file, not this one.\n" in planlang.compile(named)
+    assert f"\nMade from planlang.plans.qwen by planlang {__version__}: change that, not" in planlang.compile(
+        "planlang.plans.qwen", model="Qwen/Qwen3-8B"
+    )
+
+
+def test_what_comes_from_standard_input_names_no_file() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "planlang", "compile", "-"],
+        input=plan("lm_head: colwise"), capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert f"\nMade from standard input by planlang {__version__}.\n" in done.stdout
+    assert "<stdin>" not in done.stdout
+
+
 @pytest.mark.parametrize("name", BUNDLED)
 def test_bundled(name: str, update: bool) -> None:
     written = re.sub(rf"planlang {re.escape(__version__)}\b", "planlang VERSION", emitted(name))

@@ -12,6 +12,7 @@ from planlang.layout import Conversion, Layout, Shard
 from planlang.model.tree import Call
 from planlang.plan import ir
 from planlang.plan.styles import Colwise, Prepare, Rowwise, Sequence
+from planlang.source import Place
 
 Key = TypeVar("Key", int, str)
 
@@ -31,9 +32,18 @@ def check_ranks(case: Case) -> Iterator[Finding]:
             yield Finding(
                 code=codes.SHARD_OUT_OF_RANK,
                 message=f"`{layout}` shards a dim that the {side} of {name} does not have: it {have}",
-                place=entry.place,
+                place=_place(entry, side),
                 help=f"its dims are 0 to {rank - 1}, or -1 to -{rank} from the last",
             )
+
+
+def _place(entry: ir.Entry, side: str) -> Place | None:
+    """The argument that shards a side, as far as it is written in the rule."""
+    if not isinstance(entry, ir.Rule):
+        return entry.place
+    if isinstance(entry.style, Sequence):
+        return entry.place_of("dim")
+    return entry.place_of("out" if side.startswith("output") else "in")
 
 
 def _sides(case: Case) -> Iterator[tuple[ir.Entry, str, Iterator[tuple[str, Layout, int]]]]:

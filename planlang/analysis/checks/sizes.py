@@ -69,10 +69,11 @@ def _heads_finding(case: Case, use: Use, count: int, what: str, size: int) -> Fi
     fitting = [n for n in range(2, count + 1) if all(isinstance(heads, int) and heads % n == 0 for heads in both)]
     sizes = [f"`{axis}={n}`" for n in fitting[:4]]
     listed = " or ".join(filter(None, [", ".join(sizes[:-1]), sizes[-1]])) if sizes else ""
+    heads_text = f"{count} {what}" if count > 1 else f"one {what.removesuffix('s')}"
     help_ = f"use {listed}" if listed else "leave the attention of this model without rules"
     return Finding(
         code=codes.HEADS_NOT_DIVISIBLE,
-        message=f"{axis}={size} does not divide the {count} {what} of {use.name}",
+        message=f"{axis}={size} does not divide the {heads_text} of {use.name}",
         place=use.place,
         notes=(
             f"{count} / {size} = {count / size:g}: a rank would hold part of a head, and the model's reshape fails",

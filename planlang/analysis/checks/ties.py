@@ -79,7 +79,8 @@ def _differ(ruled: dict[str, ir.Rule], placements: dict[str, Layout]) -> Finding
         place=ruled[second].place,
         label=f"places it as `{b}`",
         related=related,
-        help=f"the placement of `{first}` holds for both; `rowwise` for the embedding and `colwise` for the head agree",
+        help=f"the placement of `{first}` holds for both; "
+        "`rowwise(in=replicate)` for the embedding and `colwise` for the head agree",
     )
 
 
