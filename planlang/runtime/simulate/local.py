@@ -12,6 +12,9 @@ What it cannot do by itself, and what is done about it here:
 - One Python program runs for all ranks. A size in which they differ is a `SymInt` that little code can use: it raises
   `unhashable type: non-nested SymInt`, `NYI`, `no attribute 'mod'` or the like. Of 18 such plans on real processes 17
   raised, died or hung too, some with `integer modulo by zero`, and one was wrong without a word; none was right.
+- DTensor remembers the layouts and local sizes of an operator by its arguments and mesh, and two meshes are one to it
+  when ranks, shape, device and names are equal. What another process group left there is one rank's own, and what is
+  left here is true of all ranks at once: the mesh here has a name that no other has.
 - `torch.split` for a reduce-scatter drops a remainder; DTensor pads before, so it does not come to that.
 """
 
@@ -29,6 +32,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils import _pytree as pytree
 
+AXIS = "simulated_tp"
 _COLLECTIVES = (
     "_local_functional_all_gather_into_tensor",
     "_local_functional_reduce_scatter_tensor",
@@ -53,14 +57,14 @@ def ranks(tp: int) -> Iterator[DeviceMesh]:
     """Inside, `tp` ranks run at once.
 
     Yields:
-        Their mesh, of one dimension named `tp`.
+        Their mesh, of one dimension.
 
     Raises:
         RuntimeError: a process group of real processes exists.
     """
     _world(tp)
     with LocalTensorMode(tp), checked_collectives():
-        yield init_device_mesh("cpu", (tp,), mesh_dim_names=("tp",))
+        yield init_device_mesh("cpu", (tp,), mesh_dim_names=(AXIS,))
 
 
 def _world(tp: int) -> None:
