@@ -28,7 +28,7 @@ unit: $(INSTALLED)
 	$(BIN)/python -m pytest
 
 update: $(INSTALLED)  ## rewrite the expected outputs of the corpus
-	$(BIN)/python -m pytest --update tests/test_corpus.py tests/targets
+	$(BIN)/python -m pytest --update tests/test_corpus.py tests/test_check_corpus.py tests/targets
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks

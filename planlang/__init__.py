@@ -15,6 +15,7 @@ from planlang.version import __version__
 
 if TYPE_CHECKING:
     from planlang.api import compile, load, load_config, loads, parallelize
+    from planlang.checker import Report, check
     from planlang.diagnostics.finding import Finding, PlanError
     from planlang.loaded import Plan
     from planlang.runtime.replicate import ReplicateParallel
@@ -24,7 +25,9 @@ __all__ = [
     "Plan",
     "PlanError",
     "ReplicateParallel",
+    "Report",
     "__version__",
+    "check",
     "compile",
     "load",
     "load_config",
@@ -34,6 +37,8 @@ __all__ = [
 
 _HOMES = {
     "Plan": "planlang.loaded",
+    "Report": "planlang.checker",
+    "check": "planlang.checker",
     "Finding": "planlang.diagnostics.finding",
     "PlanError": "planlang.diagnostics.finding",
     "ReplicateParallel": "planlang.runtime.replicate",

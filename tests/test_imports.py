@@ -22,6 +22,7 @@ COMMANDS = {
     "compile": ["compile", "qwen_stable"],
     "compile for a model": ["compile", "qwen", "--model", "Qwen/Qwen3-8B", "-t", "yaml"],
     "explain": ["explain", "PLN3001"],
+    "check": ["check", "qwen_stable", "--model", "Qwen/Qwen3-8B", "--tp", "8"],
     "models": ["models"],
 }
 

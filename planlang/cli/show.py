@@ -154,7 +154,7 @@ def _expectations(plan: ir.Plan) -> Iterator[str]:
             if entry.keywords:
                 claims.append("in={" + ", ".join(f"{name}: {layout}" for name, layout in entry.keywords) + "}")
             claims += [f"out={_layouts(entry.out)}"] if entry.out else []
-            yield f"expects {target_text(entry.target)}: {', '.join(claims)} (not proved yet)"
+            yield f"expects {target_text(entry.target)}: {', '.join(claims)} (`planlang check` proves or refutes it)"
 
 
 def _layouts(layouts: Sequence[Layout | None]) -> str:

@@ -127,6 +127,31 @@ SHARD_OUT_OF_RANK = _code("PLN4001", "shard-out-of-rank", "a layout shards a dim
 CALL_MISMATCH = _code(
     "PLN4002", "call-mismatch", "`prepare` names inputs or outputs that the module's call does not have"
 )
+FALSE_CLAIM = _code("PLN4003", "false-claim", "an input is declared to lie in a way that it does not")
+MIXED_TENSORS = _code("PLN4004", "mixed-tensors", "a plain tensor meets a DTensor")
+LAYOUTS_DO_NOT_FIT = _code("PLN4005", "layouts-do-not-fit", "the inputs of an operator do not lie alike")
+PARTIAL_SUM_LEAKS = _code("PLN4006", "partial-sum-leaks", "a partial sum is used as if it were the whole")
+SHARDED_REDUCTION = _code(
+    "PLN4007", "sharded-reduction", "a sum, mean or softmax runs along a dimension of which each rank has a part"
+)
+RESHAPE_CUTS_SHARDS = _code("PLN4008", "reshape-cuts-shards", "a reshape goes through the ranks' parts of a tensor")
+PACKED_PROJECTION = _code("PLN4009", "packed-projection", "a slice is taken along a dimension that is sharded")
+LOCAL_LENGTH = _code("PLN4010", "local-length", "code depends on a length of which each rank sees a part")
+CONVERSION_REFUSED = _code("PLN4011", "conversion-refused", "torch refuses to convert a layout into another")
+HEAD_CONTRACT = _code("PLN4012", "head-contract", "the model's output is not what the loss takes")
+EXPECTATION_REFUTED = _code("PLN4013", "expectation-refuted", "an `expect` of the plan does not hold")
+UNCHECKED_OPERATOR = _code(
+    "PLN4014", "unchecked-operator", "there is no rule for what an operator does to a layout", Severity.WARNING
+)
+UNPROVED_EXPECTATION = _code(
+    "PLN4015", "unproved-expectation", "an `expect` of the plan can be neither proved nor refuted", Severity.WARNING
+)
+NO_DATAFLOW = _code(
+    "PLN4016",
+    "no-dataflow",
+    "the model's forward pass could not be captured, so layouts are not checked",
+    Severity.WARNING,
+)
 SHARDED_TOKEN_IDS = _code("PLN4020", "sharded-token-ids", "an embedding is told that each rank gets a part of the ids")
 
 # 5 gradients and ties
@@ -137,6 +162,12 @@ TIE_PLACEMENTS_DIFFER = _code(
 MAY_BE_TIED = _code(
     "PLN5003", "may-be-tied", "some models of the class tie a pair of which one module has a rule", Severity.WARNING
 )
+INCOMPLETE_GRADIENT = _code(
+    "PLN5004", "incomplete-gradient", "each rank has only a term of a gradient that must be whole"
+)
+DOUBLED_GRADIENT = _code(
+    "PLN5005", "doubled-gradient", "a gradient that is whole on every rank is summed over the ranks"
+)
 
 # 6 sizes and mesh
 UNKNOWN_AXIS = _code("PLN6001", "unknown-axis", "a rule acts on a mesh axis that is not there")
@@ -145,6 +176,10 @@ WIDTH_NOT_DIVISIBLE = _code("PLN6003", "width-not-divisible", "the ranks do not 
 MESH_SIZE_CONFLICT = _code("PLN6004", "mesh-size-conflict", "a mesh axis is asked to have two sizes")
 REPEATED_AXIS = _code("PLN6005", "repeated-axis", "a mesh axis is named twice")
 MESH_MISMATCH = _code("PLN6006", "mesh-mismatch", "the device mesh is not the one that the plan is written for")
+UNEVEN_SHARDS = _code("PLN6007", "uneven-shards", "the ranks' parts differ in length where all must be equal")
+FAILS_FOR_LENGTH_ONE = _code(
+    "PLN6008", "fails-for-length-one", "a plan is wrong for sequences of a single token", Severity.WARNING
+)
 
 # 7 targets
 IMPORTS_PLANLANG = _code(
@@ -156,6 +191,11 @@ APPLIED_TWICE = _code("PLN7004", "applied-twice", "the model is parallel already
 TORCH_REFUSED = _code("PLN7005", "torch-refused", "torch raised an error while a rule was applied")
 UNIMPORTABLE_MODULE = _code(
     "PLN7006", "unimportable-module", "a module is written to a file that Python cannot import", Severity.WARNING
+)
+
+# 8 numerics and cost
+PLAIN_BESIDE_DTENSORS = _code(
+    "PLN8001", "plain-beside-dtensors", "some parameters stay plain tensors beside DTensors", Severity.NOTE
 )
 
 # 9 internal

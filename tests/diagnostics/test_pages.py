@@ -26,6 +26,8 @@ from planlang.diagnostics.finding import PlanError
 
 HEADINGS = ("What it means", "Why it matters", "Example", "Instead")
 NOT_TO_BE_RUN = {"PLN9001"}
+# One mistake that a model's code runs into at one operator after another.
+AT_SEVERAL_OPERATORS = {"PLN4010", "PLN6007"}
 _FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _WORLD = 4
 
@@ -160,7 +162,8 @@ def test_example_and_instead(number: str, capsys: pytest.CaptureFixture[str]) ->
     example = outcome(wrong, commands_of(wrong), capsys)
     assert example.ran, "the example shows no command and no Python"
     assert number in example.codes
-    assert example.errors <= {number}, "the example is about one thing"
+    if number not in AT_SEVERAL_OPERATORS:
+        assert example.errors <= {number}, "the example is about one thing"
     if right:
         same = [command for command in commands_of(wrong) if command.startswith("planlang ")]
         better = outcome(right, commands_of(right) or same, capsys)

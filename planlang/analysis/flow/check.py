@@ -1,0 +1,151 @@
+"""`planlang check`: from a matched plan and the graphs of its model to findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from planlang.analysis.assign import Assignment
+from planlang.analysis.flow.applied import applied_styles
+from planlang.analysis.flow.cause import Applied
+from planlang.analysis.flow.expectations import prove
+from planlang.analysis.flow.faults import Occurrence, Probe, gather, probes
+from planlang.analysis.flow.findings import Wording
+from planlang.analysis.flow.fixes import Change, cure
+from planlang.analysis.flow.forward import Setup
+from planlang.analysis.flow.passes import Contract, Pass, run
+from planlang.analysis.flow.words import star
+from planlang.analysis.regions import concrete
+from planlang.diagnostics.finding import Finding
+from planlang.model.graph import Graph
+from planlang.model.template import Graphs
+from planlang.model.tree import Kind
+from planlang.plan import ir
+
+MOST_CURED = 12  # faults for which a cure is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the check of one axis found.
+
+    Attributes:
+        axis: the mesh axis.
+        ranks: its size.
+        passes: the passes that were walked, the one of training first.
+        findings: faults and doubts, in the order in which the model runs.
+        changes: a cure for each finding that has one, in the same order; all were checked again.
+    """
+
+    axis: str
+    ranks: int
+    passes: tuple[tuple[Probe, Pass], ...]
+    findings: tuple[Finding, ...]
+    changes: tuple[Change | None, ...] = field(default=())
+
+
+def check_axis(
+    plan: ir.Plan,
+    assignment: Assignment,
+    graphs: Graphs,
+    axis: str,
+    ranks: int,
+    *,
+    contract: Contract = "torch",
+    cures: bool = True,
+) -> Checked:
+    """Checks the rules of one mesh axis, at every size and in every circumstance that is known to matter.
+
+    Args:
+        plan: the resolved plan.
+        assignment: its rules on the modules of one model.
+        graphs: that model's forward passes.
+        axis: the mesh axis.
+        ranks: its size.
+        contract: what the loss takes.
+        cures: whether to look for changes that cure what is found.
+    """
+    applied = applied_styles(assignment, axis)
+    kinds = _kinds(assignment, applied)
+    known = list(_graphs(graphs, ranks))
+
+    def walk(styles: Mapping[str, Applied], chosen: Sequence[tuple[Probe, Graph]]) -> list[tuple[Probe, Pass]]:
+        return [(probe, run(Setup(graph, styles, ranks, kinds), contract)) for probe, graph in chosen]
+
+    walked = walk(applied, known)
+    occurrences = gather(walked)
+    wording = Wording(plan, axis, ranks, [probe for probe, _ in known])
+    changes: list[Change | None] = []
+    findings = []
+    for number, occurrence in enumerate(occurrences):
+        change = None
+        if cures and number < MOST_CURED and not occurrence.unknown:
+            change = _cured(occurrence, walked, known, applied, assignment, walk)
+        changes.append(change)
+        findings.append(wording.finding(occurrence, _help(change)))
+    proved = prove(plan, assignment, walked, wording)
+    return Checked(axis, ranks, tuple(walked), (*findings, *proved), (*changes, *(None for _ in proved)))
+
+
+def _help(change: Change | None) -> str:
+    if change is None:
+        return ""
+    return f"write `{change.text}`" if change.style else f"take the rule for `{change.pattern}` away"
+
+
+def _graphs(graphs: Graphs, ranks: int) -> Iterator[tuple[Probe, Graph]]:
+    for probe in probes(ranks):
+        template = graphs.passes.get(probe.kind)
+        graph = template.find(probe.batch, probe.length) if template else None
+        if graph is not None:
+            yield probe, graph
+
+
+def _kinds(assignment: Assignment, applied: Mapping[str, Applied]) -> dict[str, Kind]:
+    tree = assignment.sites.tree
+    return {name: node.kind for name in applied if (node := tree.find(name)) is not None}
+
+
+def _cured(
+    occurrence: Occurrence,
+    walked: Sequence[tuple[Probe, Pass]],
+    known: Sequence[tuple[Probe, Graph]],
+    applied: Mapping[str, Applied],
+    assignment: Assignment,
+    walk: Callable[[Mapping[str, Applied], Sequence[tuple[Probe, Graph]]], list[tuple[Probe, Pass]]],
+) -> Change | None:
+    """A change that cures a fault where it was seen, and makes none there or in training."""
+    chosen = [(probe, graph) for probe, graph in known if probe == occurrence.probe or probe == known[0][0]]
+    before = {_key(each) for each in gather([(p, each) for p, each in walked if p in dict(chosen)])}
+    modules = _modules(assignment)
+    tree = assignment.sites.tree
+
+    def check(change: Change) -> bool:
+        after = {_key(each) for each in gather(walk(change.apply(applied, modules), chosen))}
+        return _key(occurrence) not in after and after <= before
+
+    def linear(module: str) -> bool:
+        node = tree.find(module)
+        return node is not None and node.kind is Kind.LINEAR
+
+    seen = next(each for probe, each in walked if probe == occurrence.probe)
+    return cure(occurrence, seen, check, linear)
+
+
+def _key(occurrence: Occurrence) -> object:
+    what = occurrence.what
+    return (type(what), getattr(what, "fault", None) or getattr(what, "kind", None), star(what.module), *_which(what))
+
+
+def _which(what: object) -> tuple[object, ...]:
+    parameter = getattr(what, "parameter", None)
+    return (getattr(what, "operator", ""), star(parameter.name) if parameter else "")
+
+
+def _modules(assignment: Assignment) -> dict[str, tuple[str, ...]]:
+    """All modules by their star form."""
+    found: dict[str, list[str]] = {}
+    for site in assignment.sites.all:
+        for name in concrete(site, site.whole):
+            found.setdefault(star(name), []).append(name)
+    return {pattern: tuple(names) for pattern, names in found.items()}

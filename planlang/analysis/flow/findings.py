@@ -1,0 +1,210 @@
+"""The wording of what the walks found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from planlang.analysis.flow.backward import Wrong
+from planlang.analysis.flow.cause import Cause
+from planlang.analysis.flow.conflict import Conflict, Fault
+from planlang.analysis.flow.faults import Occurrence, Probe, blamed
+from planlang.analysis.flow.state import Tensor
+from planlang.analysis.flow.words import module_text, operator_text, star, tensor_text
+from planlang.diagnostics import codes
+from planlang.diagnostics.codes import Code
+from planlang.diagnostics.finding import Finding, Related
+from planlang.plan import ir
+from planlang.plan.spell import style_text
+from planlang.source import Place
+
+_CODES: dict[Fault, Code] = {
+    Fault.CLAIM: codes.FALSE_CLAIM,
+    Fault.MIXED: codes.MIXED_TENSORS,
+    Fault.MISMATCH: codes.LAYOUTS_DO_NOT_FIT,
+    Fault.PARTIAL: codes.PARTIAL_SUM_LEAKS,
+    Fault.REDUCED: codes.SHARDED_REDUCTION,
+    Fault.CUT: codes.RESHAPE_CUTS_SHARDS,
+    Fault.PACKED: codes.PACKED_PROJECTION,
+    Fault.LENGTH: codes.LOCAL_LENGTH,
+    Fault.REFUSED: codes.CONVERSION_REFUSED,
+    Fault.HEAD: codes.HEAD_CONTRACT,
+    Fault.CALL: codes.CALL_MISMATCH,
+    Fault.UNEVEN: codes.UNEVEN_SHARDS,
+    Fault.UNKNOWN: codes.UNCHECKED_OPERATOR,
+}
+_GRADIENTS = {
+    "incomplete": codes.INCOMPLETE_GRADIENT,
+    "doubled": codes.DOUBLED_GRADIENT,
+    "differs": codes.INCOMPLETE_GRADIENT,
+    "claim": codes.INCOMPLETE_GRADIENT,
+}
+MOST_NAMES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What the wording needs to know besides a fault.
+
+    Attributes:
+        plan: the plan; its own line is the place where no rule is to blame.
+        axis: the mesh axis.
+        ranks: its size.
+        probes: all circumstances that were looked at.
+    """
+
+    plan: ir.Plan
+    axis: str
+    ranks: int
+    probes: Sequence[Probe]
+
+    def finding(self, occurrence: Occurrence, help: str = "") -> Finding:
+        """One finding for a fault; `help` says what to write instead."""
+        if isinstance(occurrence.what, Conflict):
+            return self._conflict(occurrence, occurrence.what, help)
+        return self._wrong(occurrence, occurrence.what, help)
+
+    def _conflict(self, occurrence: Occurrence, conflict: Conflict, help: str) -> Finding:
+        code, cause = _CODES[conflict.fault], blamed(conflict)
+        place = _place(cause) or self.plan.place
+        where = module_text(conflict.module, occurrence.layers)
+        if conflict.operator and not conflict.operator.startswith(("=", "<", ">", "!")):
+            where += f", `{operator_text(conflict.operator)}`"
+        message = f"{where}: {self._only(occurrence)}{_clause(conflict)}"
+        notes = [*self._tensors(conflict.tensors, occurrence), *_consequence(conflict)]
+        return Finding(
+            code=self._weight(code, occurrence),
+            message=message,
+            place=place,
+            label=_label(cause, occurrence.layers),
+            related=_related(place, conflict.tensors),
+            notes=tuple(notes),
+            help=help or _HELP.get(conflict.fault, ""),
+        )
+
+    def _wrong(self, occurrence: Occurrence, wrong: Wrong, help: str) -> Finding:
+        code = _GRADIENTS[wrong.kind]
+        names = _names(wrong, occurrence.others)
+        cause = wrong.cause if wrong.kind == "doubled" else wrong.split.cause if wrong.split else wrong.cause
+        place = _place(cause) or self.plan.place
+        only = self._only(occurrence)
+        notes = []
+        if wrong.kind == "doubled":
+            message = f"{only}the gradient of {names} is summed over `{self.axis}` though every rank has it whole"
+            notes.append(
+                f"it comes out {self.ranks} times too large; the forward pass is right, and no error is raised"
+            )
+        elif wrong.kind == "incomplete":
+            message = f"{only}each rank has only its own part's term of the gradient of {names}"
+            notes.append("the forward pass is right and no error is raised; the weights of the ranks drift apart")
+        elif names:
+            message = f"{only}the gradient of {names} is put together from parts that do not add up"
+        else:
+            at = module_text(wrong.module, occurrence.layers)
+            message = f"{at}: {only}a gradient is put together from parts that do not add up"
+        if wrong.split:
+            at = module_text(wrong.split.module, occurrence.layers)
+            met = tensor_text(wrong.split.tensor, self.axis, occurrence.probe.batch, occurrence.probe.length)
+            notes.append(f"in {at}, `{operator_text(wrong.split.operator)}` uses {met}, whole, with a part of a tensor")
+        return Finding(
+            code=self._weight(code, occurrence),
+            message=message,
+            place=place,
+            label=_label(cause, occurrence.layers),
+            notes=tuple(notes),
+            help=help or _GRADIENT_HELP[wrong.kind],
+        )
+
+    def _only(self, occurrence: Occurrence) -> str:
+        where = occurrence.where(self.probes, self.ranks)
+        return f"{where}, " if where else ""
+
+    def _weight(self, code: Code, occurrence: Occurrence) -> Code:
+        """What goes wrong for a lone token alone is no fault of a plan for training."""
+        lone = all(probe.length == 1 for probe in occurrence.seen)
+        return codes.FAILS_FOR_LENGTH_ONE if lone and code is not codes.UNCHECKED_OPERATOR else code
+
+    def _tensors(self, tensors: Iterable[Tensor], occurrence: Occurrence) -> list[str]:
+        """A line for each tensor involved, with where it comes from."""
+        lines = []
+        for tensor in list(tensors)[:3]:
+            if tensor.truth is None:
+                continue
+            text = tensor_text(tensor, self.axis, occurrence.probe.batch, occurrence.probe.length)
+            source = star(tensor.source) if len(occurrence.layers) > 1 else tensor.source
+            ruled = tensor.cause is not None and tensor.cause.module == tensor.source
+            come = f" from `{source}`" + ("" if ruled else ", which no rule reaches") if source else ""
+            lines.append(text + come)
+        return list(dict.fromkeys(lines))
+
+
+def _clause(conflict: Conflict) -> str:
+    if conflict.fault is Fault.CLAIM:
+        liar = conflict.tensors[0] if conflict.tensors else None
+        if liar is None:
+            return conflict.text
+        taken = "what it computes with" if conflict.operator else "its input"
+        return f"{taken} is declared to be {liar.claim}, and it is {liar.truth}: {conflict.text}"
+    return conflict.text
+
+
+def _consequence(conflict: Conflict) -> list[str]:
+    if conflict.fault is Fault.UNKNOWN:
+        return ["what comes after it is not checked, up to the next module that a rule gives a layout"]
+    if conflict.crashes is True:
+        return ["when it runs, torch raises an error there"]
+    if conflict.crashes is False:
+        return ["when it runs, no error is raised and the result is wrong"]
+    return ["when it runs, torch raises an error there or later, or the result is wrong"]
+
+
+def _names(wrong: Wrong, others: Sequence[Wrong]) -> str:
+    names = [star(each.parameter.name) for each in (wrong, *others) if each.parameter]
+    shown = [f"`{name}`" for name in names[:MOST_NAMES]]
+    if len(names) > MOST_NAMES:
+        shown.append(f"{len(names) - MOST_NAMES} others")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+
+
+def _place(cause: Cause | None) -> Place | None:
+    return cause.applied.rule.place if cause and cause.applied.rule else None
+
+
+def _label(cause: Cause | None, layers: Iterable[str]) -> str:
+    if cause is None or cause.applied.rule is None:
+        return ""
+    many = len(set(layers)) > 1
+    return f"`{star(cause.module) if many else cause.module}` is {style_text(cause.applied.style)}"
+
+
+def _related(place: Place | None, tensors: Iterable[Tensor]) -> tuple[Related, ...]:
+    """The other rules involved."""
+    found: dict[Place, Related] = {}
+    for tensor in tensors:
+        other = _place(tensor.cause)
+        if other and other != place and tensor.cause:
+            found.setdefault(other, Related(place=other, message=f"the rule of `{star(tensor.cause.module)}`"))
+    return tuple(found.values())
+
+
+_HELP = {
+    Fault.MIXED: "give both sides one kind: `local=true` makes a plain tensor of a rule's output",
+    Fault.MISMATCH: "give the modules that feed this one rules whose outputs lie alike",
+    Fault.PARTIAL: "end the sum where it arises: `out=replicate` or `out=shard(…)`",
+    Fault.REDUCED: "give the module its input whole, or shard another dimension",
+    Fault.CUT: "shard whole heads, or let the module before it return `out=replicate`",
+    Fault.PACKED: "a packed projection cannot be cut into contiguous parts: write `colwise(out=replicate)`",
+    Fault.LENGTH: "keep a DTensor there (`local=false`), whose length is the global one, or give it whole",
+    Fault.CLAIM: "write the layout in which the input arrives, or convert it with `prepare`",
+    Fault.REFUSED: "convert to `replicate` or `shard(…)`",
+    Fault.HEAD: "write `out=replicate`, or `local=false` for a loss that takes DTensors",
+    Fault.CALL: "see how the model calls the module: `planlang show` with `--model`",
+    Fault.UNEVEN: "choose a size of the mesh that divides it, or leave the module whole",
+    Fault.UNKNOWN: "`planlang verify` decides it by running the plan",
+}
+_GRADIENT_HELP = {
+    "incomplete": "let its gradient be summed: `sequence(dim=…, local=true)` or `replicate(grad=sum)` on the module",
+    "doubled": "its input arrives whole: drop the rule, or write `replicate(grad=none)`",
+    "differs": "give the modules that share this tensor rules whose inputs lie alike",
+    "claim": "give the modules that share this tensor rules whose inputs lie alike",
+}

@@ -1,0 +1,180 @@
+"""`check`: what a plan does to layouts and gradients, from the compiled plan to a report.
+
+What the compiler finds comes first; where that is an error, layouts are not looked at, since they would only repeat it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from planlang.analysis.coverage import uncovered
+from planlang.analysis.flow.check import Checked, check_axis
+from planlang.analysis.flow.passes import Contract
+from planlang.compiler import Compiled
+from planlang.diagnostics import codes
+from planlang.diagnostics.finding import Finding, PlanError, has_errors
+from planlang.model import catalog
+from planlang.model.template import Graphs
+from planlang.model.tree import Tree
+from planlang.model.trees import named_graphs, named_model
+from planlang.plan.styles import Colwise, Replicated, Rowwise, axis_of
+from planlang.plan.styles import Sequence as SequenceStyle
+
+if TYPE_CHECKING:
+    from planlang.loaded import Model, Plan
+
+DEFAULT_RANKS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check found.
+
+    Attributes:
+        model: what it was checked on.
+        sizes: how many ranks each mesh axis was taken to have.
+        findings: everything, in the order in which it should be read.
+        checked: the walks of each mesh axis; empty where the plan has errors before.
+    """
+
+    model: str
+    sizes: Mapping[str, int]
+    findings: tuple[Finding, ...]
+    checked: tuple[Checked, ...] = field(default=())
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error."""
+        return not has_errors(self.findings)
+
+    @property
+    def proved(self) -> bool:
+        """Whether the plan provably computes what a single device computes, at every size that was looked at."""
+        return self.ok and bool(self.checked) and all(one.right for each in self.checked for _, one in each.passes)
+
+
+def check(
+    plan: Plan,
+    model: Model | None = None,
+    *,
+    tp: int | None = None,
+    cls: str | None = None,
+    contract: Contract = "torch",
+) -> tuple[Report, ...]:
+    """Checks a plan on a model, or on one of the catalog for each class that it names.
+
+    Args:
+        plan: a plan that was read.
+        model: as for `Plan.compile`.
+        tp: how many ranks the axis `tp` has; 2 where neither this nor the plan says.
+        cls: which class of a named model.
+        contract: what the loss takes.
+
+    Raises:
+        PlanError: there is no such model.
+    """
+    if model is not None:
+        tree = _tree(model, cls)
+        name = model if isinstance(model, str) else tree.name
+        return (_on(plan.compile(tree, tp=tp), model, cls or tree.cls, name, contract),)
+    compiled = plan.compile(None, tp=tp)
+    if compiled.plan is None or has_errors(compiled.findings):
+        return (Report("", {}, compiled.findings),)
+    ranks = tp or next((axis.size for axis in compiled.plan.mesh if axis.name == "tp" and axis.size), DEFAULT_RANKS)
+    reports = []
+    for each in compiled.plan.classes:
+        entry = _example(each, ranks)
+        if entry is None:
+            message = f"no model of the catalog is a `{each}`, so the layouts of the plan are not checked"
+            finding = Finding(
+                code=codes.NO_DATAFLOW, message=message, place=compiled.plan.place, help="give `--model CONFIG.JSON`"
+            )
+            reports.append(Report(each, {"tp": ranks}, (*compiled.findings, finding)))
+            continue
+        tree = catalog.tree(entry, each)
+        reports.append(_on(plan.compile(tree, tp=tp), entry, each, entry, contract))
+    return tuple(reports)
+
+
+def _tree(model: Model, cls: str | None) -> Tree:
+    from planlang.loaded import tree_of
+
+    if not isinstance(model, str) or cls is None:
+        return tree_of(model)
+    found = named_model(model, cls)
+    if isinstance(found, Finding):
+        raise PlanError([found])
+    return found
+
+
+def _example(cls: str, ranks: int) -> str | None:
+    """The smallest model of the catalog of a class whose heads the ranks divide; else the smallest."""
+    entries = sorted((e for e in catalog.names() if cls in e.classes), key=lambda e: e.params)
+    fitting = [entry for entry in entries if ranks == 1 or ranks in entry.tp_sizes]
+    return next((entry.name for entry in (*fitting, *entries)), None)
+
+
+def _on(compiled: Compiled, model: Model, cls: str, name: str, contract: Contract) -> Report:
+    plan = compiled.plan
+    if plan is None or has_errors(compiled.findings) or not compiled.assignments:
+        return Report(name, {}, compiled.findings)
+    assignment = compiled.assignments[0]
+    pieces = [piece for site in assignment.sites.all for piece in assignment.rule_of(site)]
+    used = dict.fromkeys(axis for piece in pieces if (axis := axis_of(piece.rule.style)))
+    known = {axis.name: axis.size or compiled.settings.sizes.get(axis.name) or DEFAULT_RANKS for axis in plan.mesh}
+    sizes = {axis: known.get(axis, DEFAULT_RANKS) for axis in used}
+    graphs = _graphs(model, cls)
+    findings = list(compiled.findings)
+    checked: list[Checked] = []
+    if isinstance(graphs, Finding):
+        findings.append(graphs)
+    else:
+        for kind, reason in graphs.failures.items():
+            findings.append(_failure(kind, reason, name, compiled, whole=not graphs.passes))
+        for axis, ranks in sizes.items():
+            if ranks > 1 and graphs.passes:
+                checked.append(check_axis(plan, assignment, graphs, axis, ranks, contract=contract))
+        findings += [finding for each in checked for finding in each.findings]
+    findings += _coverage(compiled)
+    return Report(name, sizes, tuple(dict.fromkeys(findings)), tuple(checked))
+
+
+def _graphs(model: Model, cls: str) -> Graphs | Finding:
+    try:
+        return named_graphs(model.name if isinstance(model, Tree) else model, cls)
+    except PlanError as error:
+        return error.findings[0]
+
+
+def _failure(kind: str, reason: str, name: str, compiled: Compiled, *, whole: bool) -> Finding:
+    left = "none of its layouts is checked" if whole else f"its `{kind}` pass is not checked, or at some sizes only"
+    return Finding(
+        code=codes.NO_DATAFLOW,
+        message=f"the forward pass of `{name}` could not be captured, so {left}",
+        place=compiled.plan.place if compiled.plan else None,
+        notes=(reason,),
+        help="patterns, styles, sizes and ties were checked; `check` needs model code that runs without data",
+    )
+
+
+def _coverage(compiled: Compiled) -> Sequence[Finding]:
+    """A note where plain parameters stand beside DTensors."""
+    assignment = compiled.assignments[0]
+    placing = (Colwise, Rowwise, SequenceStyle, Replicated)
+    pieces = [piece for site in assignment.sites.all for piece in assignment.rule_of(site)]
+    left = [each for each in uncovered(assignment) if not each.skipped]
+    if not left or not any(isinstance(piece.rule.style, placing) for piece in pieces):
+        return ()
+    count = sum(each.count for each in left)
+    largest = left[0]
+    return (
+        Finding(
+            code=codes.PLAIN_BESIDE_DTENSORS,
+            message=f"{count} parameters stay plain tensors beside DTensors, `{largest.name}` the largest of them",
+            place=compiled.plan.place if compiled.plan else None,
+            notes=("`clip_grad_norm_`, fused optimizers and `foreach=True` raise on such a mixture",),
+            help="give them `replicate(grad=none)`, which makes DTensors of them, or `skip`, which silences this",
+        ),
+    )
