@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planlang.analysis.assign import Assignment
@@ -82,15 +82,9 @@ def check_axis(
         if cures and number < MOST_CURED and not occurrence.unknown:
             change = _cured(occurrence, walked, known, applied, assignment, walk)
         changes.append(change)
-        findings.append(wording.finding(occurrence, _help(change)))
+        findings.append(wording.finding(occurrence, change.text if change else ""))
     proved = prove(plan, assignment, walked, wording)
     return Checked(axis, ranks, tuple(walked), (*findings, *proved), (*changes, *(None for _ in proved)))
-
-
-def _help(change: Change | None) -> str:
-    if change is None:
-        return ""
-    return f"write `{change.text}`" if change.style else f"take the rule for `{change.pattern}` away"
 
 
 def _graphs(graphs: Graphs, ranks: int) -> Iterator[tuple[Probe, Graph]]:
@@ -116,30 +110,31 @@ def _cured(
 ) -> Change | None:
     """A change that cures a fault where it was seen, and makes none there or in training."""
     chosen = [(probe, graph) for probe, graph in known if probe == occurrence.probe or probe == known[0][0]]
-    before = {_key(each) for each in gather([(p, each) for p, each in walked if p in dict(chosen)])}
+    before = _spots(gather([(p, each) for p, each in walked if p in dict(chosen)]))
     modules = _modules(assignment)
     tree = assignment.sites.tree
 
     def check(change: Change) -> bool:
-        after = {_key(each) for each in gather(walk(change.apply(applied, modules), chosen))}
-        return _key(occurrence) not in after and after <= before
+        after = _spots(gather(walk(change.apply(applied, modules), chosen)))
+        return not (occurrence.spots & after) and after <= before
 
-    def linear(module: str) -> bool:
+    def unruled(module: str) -> tuple[str, ...]:
         node = tree.find(module)
-        return node is not None and node.kind is Kind.LINEAR
+        if node is None:
+            return ()
+        among = (
+            [(module, node)]
+            if node.kind is Kind.LINEAR
+            else [(f"{module}.{child.name}", child.node) for child in node.children]
+        )
+        return tuple(star(name) for name, each in among if each.kind is Kind.LINEAR and name not in applied)
 
     seen = next(each for probe, each in walked if probe == occurrence.probe)
-    return cure(occurrence, seen, check, linear)
+    return cure(occurrence, seen, check, unruled)
 
 
-def _key(occurrence: Occurrence) -> object:
-    what = occurrence.what
-    return (type(what), getattr(what, "fault", None) or getattr(what, "kind", None), star(what.module), *_which(what))
-
-
-def _which(what: object) -> tuple[object, ...]:
-    parameter = getattr(what, "parameter", None)
-    return (getattr(what, "operator", ""), star(parameter.name) if parameter else "")
+def _spots(occurrences: Iterable[Occurrence]) -> set[tuple[object, ...]]:
+    return {spot for each in occurrences for spot in each.spots}
 
 
 def _modules(assignment: Assignment) -> dict[str, tuple[str, ...]]:

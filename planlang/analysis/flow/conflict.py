@@ -39,6 +39,7 @@ class Conflict(Exception):
         module: the innermost module that runs.
         operator: the operator's name; empty at a boundary.
         cause: the rule to blame, where it is not that of the first tensor.
+        sized: the tensors whose shapes gave the operator its sizes.
     """
 
     fault: Fault
@@ -48,6 +49,7 @@ class Conflict(Exception):
     module: str = ""
     operator: str = ""
     cause: Cause | None = field(default=None)
+    sized: tuple[Tensor, ...] = ()
 
     def __hash__(self) -> int:
         return id(self)

@@ -49,26 +49,48 @@ def probes(ranks: int) -> tuple[Probe, ...]:
 
 @dataclass(slots=True)
 class Occurrence:
-    """One fault, with all the layers and circumstances in which it was seen.
+    """One fault, with all the modules, layers and circumstances in which it was seen.
 
     Attributes:
         what: as it was seen first.
         probe: where it was seen first.
         layers: the layers.
         seen: all circumstances.
-        others: what else has the same origin: gradients of other parameters that are wrong for it.
+        others: what else has the same origin: the same fault in a sibling, or another gradient that is wrong for it.
+        also: other faults for which the same rule is to blame.
     """
 
     what: Conflict | Wrong
     probe: Probe
     layers: set[str] = field(default_factory=set)
     seen: list[Probe] = field(default_factory=list)
-    others: list[Wrong] = field(default_factory=list)
+    others: list[Conflict | Wrong] = field(default_factory=list)
+    also: list[Occurrence] = field(default_factory=list)
 
     @property
     def unknown(self) -> bool:
         """Whether it is no fault, but something that cannot be decided."""
         return isinstance(self.what, Conflict) and self.what.fault is Fault.UNKNOWN
+
+    @property
+    def all(self) -> tuple[Conflict | Wrong, ...]:
+        """All that it stands for."""
+        return (self.what, *self.others)
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules in which it goes wrong, each once, in star form."""
+        return tuple(dict.fromkeys(star(each.module) for each in self.all))
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The parameters whose gradients are wrong, each once, in star form."""
+        return tuple(dict.fromkeys(name for each in self.all if isinstance(each, Wrong) and (name := _name(each))))
+
+    @property
+    def spots(self) -> frozenset[tuple[object, ...]]:
+        """What is gone once it is cured: each fault by its kind, module, operator and parameter."""
+        return frozenset(map(_spot, self.all)).union(*(each.spots for each in self.also))
 
     def where(self, probes: Iterable[Probe], ranks: int) -> str:
         """In which circumstances alone it happens; empty where always."""
@@ -88,17 +110,18 @@ class Occurrence:
 
 
 def gather(passes: Iterable[tuple[Probe, Pass]]) -> list[Occurrence]:
-    """All faults of some passes, in the order of the first pass that has them."""
+    """All faults of some passes, in the order of the first pass that has them, without what only follows from others.
+
+    Modules side by side that a rule gets wrong in one way are one fault.
+    """
     found: dict[object, Occurrence] = {}
     for probe, each in passes:
         for key, what, layers in _faults(each):
             occurrence = found.get(key)
             if occurrence is None:
                 occurrence = found[key] = Occurrence(what, probe)
-            elif isinstance(what, Wrong) and isinstance(occurrence.what, Wrong):
-                known = {_name(other) for other in (occurrence.what, *occurrence.others)}
-                if _name(what) not in known:
-                    occurrence.others.append(what)
+            elif _spot(what) not in occurrence.spots:
+                occurrence.others.append(what)
             occurrence.layers.update(layers)
             if probe not in occurrence.seen:
                 occurrence.seen.append(probe)
@@ -106,52 +129,71 @@ def gather(passes: Iterable[tuple[Probe, Pass]]) -> list[Occurrence]:
 
 
 def _roots(found: list[Occurrence]) -> list[Occurrence]:
-    """Without what only repeats another: the same rule at fault in another attention path, or gradients behind a fault.
+    """Without what only follows from another fault: what other rules make of what a rule to blame has made.
 
-    Where the forward pass goes wrong, contributions to a gradient do not add up behind it.
+    Where the forward pass goes wrong, contributions to a gradient do not add up behind it either. Faults in the forward
+    pass for which one rule is to blame are one mistake.
     """
-    conflicts = [each for each in found if isinstance(each.what, Conflict) and not each.unknown]
-    plain = {_root(each) for each in conflicts if any(probe.kind == "plain" for probe in each.seen)}
-
-    def repeats(each: Occurrence) -> bool:
+    forward = any(isinstance(each.what, Conflict) and not each.unknown for each in found)
+    first: dict[object, Occurrence] = {}
+    kept: list[Occurrence] = []
+    for each in found:
         if isinstance(each.what, Wrong):
-            return bool(conflicts) and each.what.kind in ("differs", "claim")
-        elsewhere = all(probe.kind in ("masked", "eager") for probe in each.seen)
-        return elsewhere and _root(each) in plain
+            if not (forward and each.what.kind in ("differs", "claim")):
+                kept.append(each)
+            continue
+        rule = _rule(blamed(each.what))
+        if each.unknown or rule is None:
+            kept.append(each)
+        elif rule in first:
+            first[rule].also.append(each)
+        elif not _implied(each.what) & first.keys():
+            first[rule] = each
+            kept.append(each)
+    return kept
 
-    return [each for each in found if not repeats(each)]
 
-
-def _root(occurrence: Occurrence) -> object:
-    what = occurrence.what
-    assert isinstance(what, Conflict)
-    return (what.fault, star(what.module), _rule(blamed(what)))
+def _implied(what: Conflict) -> set[object]:
+    """All rules that have a part in a conflict: of the tensors, and of those that sizes were taken from."""
+    involved = (*what.tensors, *what.sized)
+    causes = [what.cause, *(cause for tensor in involved for cause in (tensor.cause, tensor.origin))]
+    return {_rule(cause) for cause in causes if cause is not None}
 
 
 def _faults(each: Pass) -> Iterator[tuple[object, Conflict | Wrong, tuple[str, ...]]]:
     for conflict, layers in each.conflicts:
-        cause = blamed(conflict)
-        yield (
-            (conflict.fault, star(conflict.module), conflict.operator, _rule(cause)),
-            conflict,
-            layers,
-        )
+        rule = _rule(blamed(conflict))
+        yield (conflict.fault, _beside(conflict.module, rule), conflict.operator, rule), conflict, layers
     for wrong, layers in each.wrong:
         if wrong.split:  # many gradients go wrong at one place
-            yield (wrong.kind, star(wrong.split.module), wrong.split.operator, _own(wrong)), wrong, layers
+            rule = _rule(wrong.split.cause)
+            yield (wrong.kind, _beside(wrong.split.module, rule), wrong.split.operator, _own(wrong)), wrong, layers
         else:
-            yield (wrong.kind, _name(wrong)), wrong, layers
+            rule = _rule(wrong.cause)
+            yield (wrong.kind, _beside(_name(wrong), rule), rule), wrong, layers
+
+
+def _beside(name: str, rule: object) -> str:
+    """What the modules side by side have in common that follow one rule."""
+    name = star(name)
+    return name.rpartition(".")[0] if rule is not None else name
 
 
 def _own(wrong: Wrong) -> str:
     """A parameter that itself meets the cut tensor is a fault of its own; others follow from an activation's."""
     split = wrong.split
     direct = split is not None and split.tensor is wrong.tensor
-    return _name(wrong) if direct or wrong.kind == "doubled" else ""
+    return _name(wrong).rpartition(".")[2] if direct or wrong.kind == "doubled" else ""
 
 
 def _name(wrong: Wrong) -> str:
     return star(wrong.parameter.name) if wrong.parameter else ""
+
+
+def _spot(what: Conflict | Wrong) -> tuple[object, ...]:
+    if isinstance(what, Conflict):
+        return (what.fault, star(what.module), what.operator)
+    return (what.kind, star(what.module), _name(what))
 
 
 def _rule(cause: Cause | None) -> object:
@@ -162,4 +204,4 @@ def blamed(conflict: Conflict) -> Cause | None:
     """The rule to blame for a conflict: its own, else that of the first tensor that has one."""
     if conflict.cause:
         return conflict.cause
-    return next((tensor.cause for tensor in conflict.tensors if tensor.cause), None)
+    return next((tensor.cause for tensor in (*conflict.tensors, *conflict.sized) if tensor.cause), None)

@@ -10,7 +10,7 @@ from planlang.analysis.flow.cause import Cause
 from planlang.analysis.flow.conflict import Conflict, Fault
 from planlang.analysis.flow.faults import Occurrence, Probe, blamed
 from planlang.analysis.flow.state import Tensor
-from planlang.analysis.flow.words import module_text, operator_text, star, tensor_text
+from planlang.analysis.flow.words import and_list, module_text, operator_text, star, tensor_text
 from planlang.diagnostics import codes
 from planlang.diagnostics.codes import Code
 from planlang.diagnostics.finding import Finding, Related
@@ -40,6 +40,7 @@ _GRADIENTS = {
     "claim": codes.INCOMPLETE_GRADIENT,
 }
 MOST_NAMES = 4
+MOST_ALSO = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,12 @@ class Wording:
     def _conflict(self, occurrence: Occurrence, conflict: Conflict, help: str) -> Finding:
         code, cause = _CODES[conflict.fault], blamed(conflict)
         place = _place(cause) or self.plan.place
-        where = module_text(conflict.module, occurrence.layers)
-        if conflict.operator and not conflict.operator.startswith(("=", "<", ">", "!")):
-            where += f", `{operator_text(conflict.operator)}`"
-        message = f"{where}: {self._only(occurrence)}{_clause(conflict)}"
-        notes = [*self._tensors(conflict.tensors, occurrence), *_consequence(conflict)]
+        message = self._message(occurrence, conflict)
+        notes = [*self._tensors(conflict.tensors or conflict.sized, occurrence), *_consequence(conflict)]
+        others = [self._message(each, each.what) for each in occurrence.also if isinstance(each.what, Conflict)]
+        notes += [f"also {other}" for other in others[:MOST_ALSO]]
+        if len(others) > MOST_ALSO:
+            notes.append(f"and {len(others) - MOST_ALSO} more of this kind")
         return Finding(
             code=self._weight(code, occurrence),
             message=message,
@@ -82,9 +84,15 @@ class Wording:
             help=help or _HELP.get(conflict.fault, ""),
         )
 
+    def _message(self, occurrence: Occurrence, conflict: Conflict) -> str:
+        where = module_text(conflict.module, occurrence.layers, occurrence.modules)
+        if conflict.operator and not conflict.operator.startswith(("=", "<", ">", "!")):
+            where += f", `{operator_text(conflict.operator)}`"
+        return f"{where}: {self._only(occurrence)}{_clause(conflict)}"
+
     def _wrong(self, occurrence: Occurrence, wrong: Wrong, help: str) -> Finding:
         code = _GRADIENTS[wrong.kind]
-        names = _names(wrong, occurrence.others)
+        names = _names(occurrence.parameters)
         cause = wrong.cause if wrong.kind == "doubled" else wrong.split.cause if wrong.split else wrong.cause
         place = _place(cause) or self.plan.place
         only = self._only(occurrence)
@@ -158,12 +166,11 @@ def _consequence(conflict: Conflict) -> list[str]:
     return ["when it runs, torch raises an error there or later, or the result is wrong"]
 
 
-def _names(wrong: Wrong, others: Sequence[Wrong]) -> str:
-    names = [star(each.parameter.name) for each in (wrong, *others) if each.parameter]
+def _names(names: Sequence[str]) -> str:
     shown = [f"`{name}`" for name in names[:MOST_NAMES]]
     if len(names) > MOST_NAMES:
         shown.append(f"{len(names) - MOST_NAMES} others")
-    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+    return and_list(shown)
 
 
 def _place(cause: Cause | None) -> Place | None:
@@ -180,10 +187,10 @@ def _label(cause: Cause | None, layers: Iterable[str]) -> str:
 def _related(place: Place | None, tensors: Iterable[Tensor]) -> tuple[Related, ...]:
     """The other rules involved."""
     found: dict[Place, Related] = {}
-    for tensor in tensors:
-        other = _place(tensor.cause)
-        if other and other != place and tensor.cause:
-            found.setdefault(other, Related(place=other, message=f"the rule of `{star(tensor.cause.module)}`"))
+    for cause in (cause for tensor in tensors for cause in (tensor.cause, tensor.origin)):
+        other = _place(cause)
+        if cause and other and other != place:
+            found.setdefault(other, Related(place=other, message=f"the rule of `{star(cause.module)}`"))
     return tuple(found.values())
 
 

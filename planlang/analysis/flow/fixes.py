@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from planlang.analysis.flow.backward import Wrong
 from planlang.analysis.flow.cause import Applied, Cause
 from planlang.analysis.flow.conflict import Conflict, Fault
 from planlang.analysis.flow.faults import Occurrence, blamed
 from planlang.analysis.flow.passes import Pass
-from planlang.analysis.flow.state import REPLICATE, Tensor
-from planlang.analysis.flow.words import star
-from planlang.layout import Replicate, Shard
+from planlang.analysis.flow.state import Tensor
+from planlang.analysis.flow.words import and_list, star, together
+from planlang.layout import Layout, Replicate, Shard
 from planlang.plan.spell import style_text
 from planlang.plan.styles import Colwise, Replicated, Rowwise, Sequence, Style
+from planlang.syntax.printer import target_text
+
+_CURED_WHOLE = {Fault.PARTIAL, Fault.PACKED, Fault.CUT, Fault.MISMATCH, Fault.HEAD, Fault.UNEVEN}
+_CURED_WHOLE |= {Fault.REDUCED, Fault.LENGTH}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +27,30 @@ class Change:
     """A rule that gets another style, or a new rule.
 
     Attributes:
-        pattern: the modules, in star form.
+        modules: the modules, in star form.
         style: the new style; `None` takes the rule away.
         old: the rule that is changed; `None` for a new one.
     """
 
-    pattern: str
+    modules: tuple[str, ...]
     style: Style | None
     old: Applied | None = None
 
     @property
+    def patterns(self) -> tuple[str, ...]:
+        """What to write before the colon, of each rule that it takes."""
+        if self.old is not None and self.old.rule is not None:
+            return (target_text(self.old.rule.target),)
+        return tuple(together(self.modules))
+
+    @property
     def text(self) -> str:
-        """What to write."""
-        return f"{self.pattern}: {style_text(self.style)}" if self.style else ""
+        """What to do, for a person."""
+        patterns = self.patterns
+        if self.style is None:
+            return f"take the rule for {and_list([f'`{each}`' for each in patterns])} away"
+        lines = [f"`{pattern}: {style_text(self.style)}`" for pattern in patterns]
+        return f"write {and_list(lines)}"
 
     def apply(self, applied: Mapping[str, Applied], modules: Mapping[str, tuple[str, ...]]) -> dict[str, Applied]:
         """The styles of all modules after the change; `modules` are the model's, by star form."""
@@ -47,12 +63,13 @@ class Change:
                         after[name] = Applied(self.style, each.rule)
         elif self.style is not None:
             made = Applied(self.style)
-            after |= dict.fromkeys(modules.get(self.pattern, ()), made)
+            for module in self.modules:
+                after |= dict.fromkeys(modules.get(module, ()), made)
         return after
 
 
 def cure(
-    occurrence: Occurrence, seen: Pass, check: Callable[[Change], bool], kinds: Callable[[str], bool]
+    occurrence: Occurrence, seen: Pass, check: Callable[[Change], bool], unruled: Callable[[str], tuple[str, ...]]
 ) -> Change | None:
     """The first change that cures a fault and makes no other.
 
@@ -60,42 +77,41 @@ def cure(
         occurrence: the fault.
         seen: the pass in which it was seen first.
         check: whether the plan with a change has this fault no more, and no new one.
-        kinds: whether a module is a linear layer.
+        unruled: the linear layers of a module that no rule reaches, in star form: itself, or its children.
     """
-    return next((change for change in _candidates(occurrence, seen, kinds) if check(change)), None)
+    return next((change for change in _candidates(occurrence, seen, unruled) if check(change)), None)
 
 
-def _candidates(occurrence: Occurrence, seen: Pass, linear: Callable[[str], bool]) -> Iterator[Change]:
+def _candidates(occurrence: Occurrence, seen: Pass, unruled: Callable[[str], tuple[str, ...]]) -> Iterator[Change]:
     what = occurrence.what
     if isinstance(what, Wrong):
-        yield from _for_gradient(what, seen)
+        yield from _for_gradient(occurrence, what, seen)
         return
     cause = blamed(what)
     if what.fault is Fault.MISMATCH:
-        yield from _partners(what, linear)
+        yield from _partners(what, unruled)
     if cause is not None:
-        yield from _for_rule(what, cause)
+        yield from _for_rule(what, cause, seen)
 
 
-def _for_gradient(wrong: Wrong, seen: Pass) -> Iterator[Change]:
+def _for_gradient(occurrence: Occurrence, wrong: Wrong, seen: Pass) -> Iterator[Change]:
     if wrong.parameter is None:
         return
-    owner = wrong.parameter.name.rpartition(".")[0]
-    pattern = star(owner)
-    entering = _entering(owner, seen)
+    owners = tuple(dict.fromkeys(name.rpartition(".")[0] for name in occurrence.parameters))
+    entering = _entering(wrong.parameter.name.rpartition(".")[0], seen)
     if wrong.kind == "incomplete" and wrong.cause is None:
         if entering is not None and entering.plain and isinstance(entering.truth, Shard):
-            yield Change(pattern, Sequence(dim=entering.truth.dim, local=True))
-        yield Change(pattern, Replicated(grad="sum"))
+            yield Change(owners, Sequence(dim=entering.truth.dim, local=True))
+        yield Change(owners, Replicated(grad="sum"))
     elif wrong.cause is not None:
-        style = wrong.cause.applied.style
+        style, old = wrong.cause.applied.style, wrong.cause.applied
         if isinstance(style, Replicated):
-            yield Change(pattern, replace(style, grad="none" if style.grad == "sum" else "sum"), wrong.cause.applied)
+            yield Change(owners, replace(style, grad="none" if style.grad == "sum" else "sum"), old)
         if isinstance(style, Sequence) and entering is not None and isinstance(entering.truth, Shard):
-            yield Change(pattern, replace(style, dim=entering.truth.dim), wrong.cause.applied)
+            yield Change(owners, replace(style, dim=entering.truth.dim), old)
         if isinstance(style, Sequence):
-            yield Change(pattern, Replicated(grad="none"), wrong.cause.applied)
-        yield Change(pattern, None, wrong.cause.applied)
+            yield Change(owners, Replicated(grad="none"), old)
+        yield Change(owners, None, old)
 
 
 def _entering(module: str, seen: Pass) -> Tensor | None:
@@ -109,30 +125,46 @@ def _entering(module: str, seen: Pass) -> Tensor | None:
     return None
 
 
-def _partners(conflict: Conflict, linear: Callable[[str], bool]) -> Iterator[Change]:
-    """Modules without a rule that feed the operator get the style of the one that has one."""
-    ruled = next((tensor.cause for tensor in conflict.tensors if tensor.cause), None)
-    for tensor in conflict.tensors:
-        if tensor.truth == REPLICATE and tensor.cause is None and tensor.source and linear(tensor.source) and ruled:
-            yield Change(star(tensor.source), ruled.applied.style)
+def _partners(conflict: Conflict, unruled: Callable[[str], tuple[str, ...]]) -> Iterator[Change]:
+    """Linear layers without a rule get one: those beside the one that has a rule its style, the next one the other."""
+    lone = unruled(conflict.module)
+    if lone == (star(conflict.module),):
+        yield Change(lone, Rowwise())
+    styles = [tensor.cause.applied.style for tensor in conflict.tensors if tensor.cause]
+    for style in dict.fromkeys(each for each in (*styles, Colwise()) if isinstance(each, Colwise | Rowwise)):
+        yield Change(lone, style)
+        for size in range(len(lone) - 1, 0, -1):
+            yield from (Change(some, style) for some in combinations(lone, size))
     for tensor in conflict.tensors:
         if tensor.cause and isinstance(tensor.cause.applied.style, Colwise | Rowwise):
-            yield Change(star(tensor.cause.module), Colwise(), tensor.cause.applied)
+            yield Change((star(tensor.cause.module),), Colwise(), tensor.cause.applied)
 
 
-def _for_rule(conflict: Conflict, cause: Cause) -> Iterator[Change]:
-    style, pattern = cause.applied.style, star(cause.module)
+def _for_rule(conflict: Conflict, cause: Cause, seen: Pass) -> Iterator[Change]:
+    style = cause.applied.style
     tensor = conflict.tensors[0] if conflict.tensors else None
     tried: list[Style] = []
     if isinstance(style, Colwise | Rowwise | Sequence) and conflict.fault in (Fault.MIXED, Fault.LENGTH, Fault.HEAD):
         tried.append(replace(style, local=not style.local))
     if isinstance(style, Colwise | Rowwise):
         if conflict.fault is Fault.CLAIM and tensor is not None and isinstance(tensor.truth, Shard | Replicate):
-            tried.append(replace(style, in_=tensor.truth))
-        if conflict.fault in (Fault.PARTIAL, Fault.PACKED, Fault.CUT, Fault.MISMATCH, Fault.HEAD, Fault.UNEVEN):
+            tried.append(replace(style, in_=_from_last(tensor)))
+        if conflict.fault in _CURED_WHOLE:
             tried += [replace(style, out=Replicate()), replace(style, out=Replicate(), local=True)]
         if conflict.fault is Fault.MISMATCH or conflict.fault is Fault.CUT:
             tried += [type(style)(), Rowwise(), Colwise()]
+    if isinstance(style, Sequence) and conflict.fault is Fault.CLAIM:
+        entering = _entering(cause.module, seen)
+        if entering is not None and isinstance(entering.truth, Shard):
+            tried.append(replace(style, dim=entering.truth.dim))
+        tried.append(Replicated(grad="none"))
     for each in tried:
         if each != style:
-            yield Change(pattern, each, cause.applied)
+            yield Change((star(cause.module),), each, cause.applied)
+
+
+def _from_last(tensor: Tensor) -> Layout:
+    """How a tensor lies, its last dimension written as -1."""
+    assert tensor.truth is not None
+    last = isinstance(tensor.truth, Shard) and tensor.truth.dim == len(tensor.shape) - 1
+    return Shard(-1) if last else tensor.truth

@@ -242,6 +242,7 @@ class Frame:
                 self._results(op, found, self._layouts(op, found))
             except Conflict as conflict:
                 conflict.operator = op.name
+                conflict.sized = tuple(self.tensor(value) for value in sized(op.args))
                 self.record(conflict)
                 self._unknown(op)
             return
@@ -336,6 +337,7 @@ class Frame:
             text = f"dimension {dim} of {tensor.shape[dim]} is cut unevenly over {self.setup.ranks} ranks"
             raise Conflict(Fault.UNEVEN, text, tensors=(tensor,), cause=cause)
         out = self.new(tensor, claim if tensor.truth is None else tensor.truth, claim, cause)
+        out.origin = tensor.cause
         self.trail.steps.append(Wrapped(tensor, out))
         return out
 

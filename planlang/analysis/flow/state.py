@@ -30,6 +30,7 @@ class Tensor:
         cause: the rule and module that made it lie this way.
         number: its place among the tensors of its frame.
         source: the innermost module that it comes from.
+        origin: for a DTensor that a boundary made of a plain tensor, the rule and module that had made that one.
         scattered: whether an uneven all-to-all left its numbers out of order in memory, so that no view of it is had.
     """
 
@@ -43,6 +44,7 @@ class Tensor:
     number: int = field(default=-1)
     source: str = ""
     scattered: bool = False
+    origin: Cause | None = None
 
     @property
     def plain(self) -> bool:

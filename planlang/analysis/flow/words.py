@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from planlang.analysis.flow.state import Tensor
 from planlang.layout import Partial, Shard
@@ -42,11 +42,39 @@ def star(module: str) -> str:
     return ".".join("*" if part.isdecimal() else part for part in module.split("."))
 
 
-def module_text(module: str, layers: Iterable[str]) -> str:
-    """A module in back-ticks; where it stands in several layers, their pattern and their number."""
+def module_text(module: str, layers: Iterable[str], modules: Sequence[str] = ()) -> str:
+    """A module in back-ticks; where it stands in several layers, their pattern and their number.
+
+    Args:
+        module: its full name.
+        layers: the layers in which it stands.
+        modules: it and others for which the same holds, in star form.
+    """
     count = len(set(layers))
-    if not module:
+    if not module and len(modules) < 2:
         return "the model"
-    if count < 2:
-        return f"`{module}`"
-    return f"`{star(module)}` ({count} layers)"
+    patterns = together(modules or [star(module)])
+    text = f"`{module}`" if len(modules) < 2 and count < 2 else and_list([f"`{each}`" for each in patterns])
+    return f"{text} ({count} layers)" if count > 1 else text
+
+
+def together(names: Iterable[str]) -> list[str]:
+    """Names in star form as patterns: those side by side in braces, as in `mlp.{gate,up}_proj`."""
+    beside: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        above, dot, own = name.rpartition(".")
+        beside.setdefault(above + dot, []).append(own)
+    return [above + _braced(owns) for above, owns in beside.items()]
+
+
+def _braced(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    tails = {name[name.find("_") :] if "_" in name else "" for name in names}
+    tail = tails.pop() if len(tails) == 1 else ""
+    return "{" + ",".join(name.removesuffix(tail) for name in names) + "}" + tail
+
+
+def and_list(texts: Sequence[str]) -> str:
+    """`a`, `b` and `c`."""
+    return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]])) if texts else ""
