@@ -6,7 +6,7 @@ What the compiler finds comes first; where that is an error, layouts are not loo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from planlang.analysis.coverage import uncovered
@@ -45,6 +45,11 @@ class Report:
     checked: tuple[Checked, ...] = field(default=())
 
     @property
+    def mesh(self) -> str:
+        """The sizes as text: `tp=4`."""
+        return ", ".join(f"{axis}={size}" for axis, size in self.sizes.items())
+
+    @property
     def ok(self) -> bool:
         """Whether there is no error."""
         return not has_errors(self.findings)
@@ -59,7 +64,7 @@ def check(
     plan: Plan,
     model: Model | None = None,
     *,
-    tp: int | None = None,
+    tp: int | Sequence[int] | None = None,
     cls: str | None = None,
     contract: Contract = "torch",
 ) -> tuple[Report, ...]:
@@ -68,13 +73,40 @@ def check(
     Args:
         plan: a plan that was read.
         model: as for `Plan.compile`.
-        tp: how many ranks the axis `tp` has; 2 where neither this nor the plan says.
+        tp: how many ranks the axis `tp` has, or several numbers of them; 2 where neither this nor the plan says.
         cls: which class of a named model.
         contract: what the loss takes.
+
+    Returns:
+        A report for each model and number of ranks.
 
     Raises:
         PlanError: there is no such model.
     """
+    if isinstance(tp, Sequence):
+        return tuple(report for ranks in tp for report in _check(plan, model, ranks, cls, contract))
+    return _check(plan, model, tp, cls, contract)
+
+
+def findings_of(reports: Sequence[Report]) -> tuple[Finding, ...]:
+    """What several reports found, each mistake once; with the numbers of ranks where it is not one for all of them."""
+    found: dict[object, Finding] = {}
+    where: dict[object, list[str]] = {}
+    sizes = list(dict.fromkeys(report.mesh for report in reports if report.sizes))
+    for report in reports:
+        for finding in report.findings:
+            key = (finding.code, finding.place) if len(sizes) > 1 and finding.place else finding
+            found.setdefault(key, finding)
+            where.setdefault(key, []).append(report.mesh)
+    return tuple(
+        replace(finding, notes=(*finding.notes, f"with {', '.join(dict.fromkeys(where[key]))}"))
+        if len(sizes) > 1 and any(where[key]) and set(where[key]) != set(sizes)
+        else finding
+        for key, finding in found.items()
+    )
+
+
+def _check(plan: Plan, model: Model | None, tp: int | None, cls: str | None, contract: Contract) -> tuple[Report, ...]:
     if model is not None:
         tree = _tree(model, cls)
         name = model if isinstance(model, str) else tree.name
@@ -119,7 +151,7 @@ def _example(cls: str, ranks: int) -> str | None:
 def _on(compiled: Compiled, model: Model, cls: str, name: str, contract: Contract) -> Report:
     plan = compiled.plan
     if plan is None or has_errors(compiled.findings) or not compiled.assignments:
-        return Report(name, {}, compiled.findings)
+        return Report(name, dict(compiled.settings.sizes), compiled.findings)
     assignment = compiled.assignments[0]
     pieces = [piece for site in assignment.sites.all for piece in assignment.rule_of(site)]
     used = dict.fromkeys(axis for piece in pieces if (axis := axis_of(piece.rule.style)))

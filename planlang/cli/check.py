@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 
 from planlang.analysis.flow.passes import CONTRACTS, Contract
-from planlang.cli.options import Request, compiling
-from planlang.cli.report import Reporter
+from planlang.cli.options import RANKS, STDIN, Request, compiling, difference
+from planlang.cli.report import Reporter, write_output
 from planlang.diagnostics.finding import Finding, PlanError
+
+if TYPE_CHECKING:
+    from planlang.checker import Report
+    from planlang.fix import Fixed
+    from planlang.loaded import Plan
+
+
+class _Ranks(click.ParamType[tuple[int, ...]]):
+    name = "N,..."
+
+    def convert(
+        self, value: str | tuple[int, ...], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        return tuple(dict.fromkeys(int(RANKS(part.strip(), param, ctx)) for part in value.split(",")))
 
 
 @click.command("check")
-@compiling
+@compiling(ranks=_Ranks())
 @click.option(
     "--contract",
     type=click.Choice(CONTRACTS),
@@ -19,40 +38,87 @@ from planlang.diagnostics.finding import Finding, PlanError
     show_default=True,
     help="What the loss takes: whole logits or DTensors (torch), whole ones only (hf), or evenly cut ones (nemo-rl).",
 )
+@click.option("--fix", is_flag=True, help="Write the cures that are known into the plan; each was checked again.")
+@click.option("--diff", is_flag=True, help="Print what --fix would change, and change nothing.")
 def command(
     *,
     plan: str,
     model: str | None,
     cls: str | None,
-    tp: int | None,
+    tp: tuple[int, ...] | None,
     options: tuple[str, ...],
     style: str,
     color: str,
     contract: Contract,
+    fix: bool,
+    diff: bool,
 ) -> int:
     """Check that PLAN computes what a single device computes, forward and backward, without running it.
 
     Without --model it is checked on a model of the catalog for each class that it names, and without --tp on 2 ranks.
+    --tp 2,4,8 checks it on each of these numbers of ranks.
     """
-    from planlang.checker import check
+    from planlang.checker import check, findings_of
 
-    reporter = Reporter(style, color)
-    request = Request(plan=plan, model=model, cls=cls, tp=tp, options=options)
+    reporter = Reporter(style, color, err=diff)
+    request = Request(plan=plan, model=model, cls=cls, tp=None, options=options)
+
+    def look(opened: Plan) -> tuple[Report, ...]:
+        return check(opened, model, tp=tp, cls=cls, contract=contract)
+
     try:
-        reports = check(request.open(), model, tp=tp, cls=cls, contract=contract)
+        opened = request.open()
+        if not (fix or diff):
+            reports = look(opened)
+            return _print(reporter, reports, findings_of(reports))
+        from planlang.fix import fix as fixed_by
+        from planlang.fix import unfixable
+
+        reason = unfixable(opened)
+        if reason is not None:
+            return reporter.report([reason])
+        fixed = fixed_by(opened, look)
+        if diff:
+            click.echo(difference(opened.source, fixed.plan.source.text, "fixed"), nl=False)
+            reports = look(opened)
+            return _print(reporter, reports, findings_of(reports))
+        return _write(reporter, opened, fixed, plan)
     except PlanError as error:
         return reporter.report(error.findings)
-    findings: dict[Finding, None] = {}
-    for report in reports:
-        findings |= dict.fromkeys(report.findings)
-    code = reporter.report(findings)
-    if style in ("full", "concise"):
-        for report in reports:
-            mesh = ", ".join(f"{axis}={size}" for axis, size in report.sizes.items())
-            if report.sizes and all(size == 1 for size in report.sizes.values()):
-                click.echo(f"{report.model}, mesh {mesh}: nothing is split")
-            elif report.checked:
-                count = sum(len(each.passes) for each in report.checked)
-                verdict = "right, forward and backward" if report.proved else "see the findings"
-                click.echo(f"{report.model}, mesh {mesh}: {count} passes checked, {verdict}")
+
+
+def _write(reporter: Reporter, opened: Plan, fixed: Fixed, plan: str) -> int:
+    """Writes the plan with its fixes, and reports what is left."""
+    from planlang.checker import findings_of
+
+    findings = list(findings_of(fixed.reports))
+    if plan == STDIN:
+        click.echo(fixed.plan.source.text, nl=False)
+        return Reporter(reporter.style, reporter.color).report(findings)
+    if fixed.changes and opened.source.path is not None:
+        failed = write_output(opened.source.path, fixed.plan.source.text)
+        if failed:
+            return reporter.report(failed)
+    code = _print(reporter, fixed.reports, findings)
+    if reporter.style == "full":
+        count = len(fixed.changes)
+        what = "1 fix" if count == 1 else f"{count} fixes"
+        click.echo(f"{what} written to {opened.source.name}" if count else "no fix is known", err=True)
     return code
+
+
+def _print(reporter: Reporter, reports: Sequence[Report], findings: Sequence[Finding]) -> int:
+    code = reporter.report(findings)
+    if reporter.style in ("full", "concise"):
+        for report in reports:
+            if report.sizes:
+                click.echo(f"{report.model}, mesh {report.mesh}: {_verdict(report)}", err=reporter.err)
+    return code
+
+
+def _verdict(report: Report) -> str:
+    if report.checked:
+        count = sum(len(each.passes) for each in report.checked)
+        return f"{count} passes checked, {'right, forward and backward' if report.proved else 'see the findings'}"
+    alone = report.ok and all(size == 1 for size in report.sizes.values())
+    return "nothing is split" if alone else "no pass checked, see the findings"

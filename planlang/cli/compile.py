@@ -14,7 +14,7 @@ from planlang.diagnostics.finding import PlanError, has_errors
 
 
 @click.command("compile")
-@compiling
+@compiling()
 @click.option(
     "-t", "--target", type=click.Choice(targets.TARGETS), help="What to write; by the suffix of FILE, else python."
 )

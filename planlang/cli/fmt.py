@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
 import click
 
-from planlang.cli.options import STDIN, read_stdin, reporting
+from planlang.cli.options import STDIN, difference, read_stdin, reporting
 from planlang.cli.report import Reporter, write_output
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, PlanError
@@ -46,7 +45,7 @@ def command(*, paths: tuple[str, ...], check: bool, diff: bool, style: str, colo
             elif text != source.text:
                 changed += 1
                 if diff:
-                    click.echo(_diff(source, text), nl=False)
+                    click.echo(difference(source, text, "formatted"), nl=False)
                 if check or diff:
                     findings += _would_change(source, text, style, quiet=diff)
                 elif path is not None:
@@ -97,10 +96,3 @@ def _would_change(source: Source, text: str, style: str, *, quiet: bool) -> Iter
     message = f"`{source.name}` is not formatted"
     place = source.place(Span(start, start + len(source.line(line))))
     yield Finding(code=codes.UNFORMATTED, message=message, place=place, help=f"run `planlang fmt {source.name}`")
-
-
-def _diff(source: Source, text: str) -> str:
-    lines = difflib.unified_diff(
-        source.text.splitlines(keepends=True), text.splitlines(keepends=True), source.name, f"{source.name} (formatted)"
-    )
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from planlang.source import Source
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 STDIN = "-"
+RANKS = click.IntRange(1, 2**20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +92,16 @@ def _assignment(text: str) -> tuple[str, str]:
     return name, value
 
 
-def compiling(command: Command) -> Command:
-    """Adds the plan and the options that say what it is compiled for."""
+def compiling(ranks: click.ParamType[Any] = RANKS) -> Callable[[Command], Command]:
+    """Adds the plan and the options that say what it is compiled for; `ranks` is what `--tp` takes."""
+
+    def add(command: Command) -> Command:
+        return reporting(_added(command, ranks))
+
+    return add
+
+
+def _added(command: Command, ranks: click.ParamType[Any]) -> Command:
     for decorate in reversed(
         (
             click.argument("plan"),
@@ -99,12 +109,17 @@ def compiling(command: Command) -> Command:
             click.option(
                 "--as", "cls", metavar="CLASS", help="Which class of the model: Qwen3ForSequenceClassification."
             ),
-            click.option("--tp", type=click.IntRange(1, 2**20), metavar="N", help="How many ranks the axis `tp` has."),
+            click.option(
+                "--tp",
+                type=ranks,
+                metavar="N" if isinstance(ranks, click.IntRange) else ranks.name,
+                help="How many ranks the axis `tp` has.",
+            ),
             click.option("-D", "options", multiple=True, metavar="NAME=VALUE", help="Sets an option of the plan."),
         )
     ):
         command = decorate(command)
-    return reporting(command)
+    return command
 
 
 def reporting(command: Command) -> Command:
@@ -115,3 +130,10 @@ def reporting(command: Command) -> Command:
     return click.option(
         "--format", "style", type=click.Choice(FORMATS), default="full", help="How findings are printed."
     )(command)
+
+
+def difference(source: Source, text: str, what: str) -> str:
+    """A unified diff from a text to another, which is `what`: formatted, fixed."""
+    before, after = (each.splitlines(keepends=True) for each in (source.text, text))
+    lines = difflib.unified_diff(before, after, source.name, f"{source.name} ({what})")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -23,20 +23,21 @@ FOUND, UNUSABLE = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """How findings are printed."""
+    """How findings are printed, and where: on standard error, unless they are themselves what was asked for."""
 
     style: str
     color: str
+    err: bool = True
 
     def report(self, findings: Iterable[Finding], *, hint: bool = True) -> int:
         """Prints findings and returns the exit code that they call for."""
         ordered = in_order(findings)
         if ordered or self.style in ("json", "sarif"):
-            click.echo(render(ordered, self.style, color=self.colored()), err=True, color=True)
+            click.echo(render(ordered, self.style, color=self.colored()), err=self.err, color=True)
         errors = [finding for finding in ordered if finding.severity is Severity.ERROR]
         if errors and self.style == "full" and hint:
             first = errors[0].code
-            click.echo(f"\n{summary(ordered)}; `planlang explain {first}` says more", err=True)
+            click.echo(f"\n{summary(ordered)}; `planlang explain {first}` says more", err=self.err)
         if any(finding.code.number.startswith("PLN0") for finding in errors):
             return UNUSABLE
         return FOUND if errors else 0
@@ -45,7 +46,11 @@ class Reporter:
         """Whether to use colours: as asked, else on a terminal unless `NO_COLOR` is set."""
         if self.color != "auto":
             return self.color == "always"
-        return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return (
+            (sys.stderr if self.err else sys.stdout).isatty()
+            and not os.environ.get("NO_COLOR")
+            and os.environ.get("TERM") != "dumb"
+        )
 
 
 def write_output(path: Path, text: str) -> tuple[Finding, ...]:

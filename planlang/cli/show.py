@@ -29,7 +29,7 @@ MOST_UNCOVERED = 12
 
 
 @click.command("show")
-@compiling
+@compiling()
 @costing
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(

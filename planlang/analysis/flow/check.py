@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planlang.analysis.assign import Assignment
 from planlang.analysis.flow.applied import applied_styles
+from planlang.analysis.flow.backward import Wrong
 from planlang.analysis.flow.cause import Applied
+from planlang.analysis.flow.conflict import Conflict
 from planlang.analysis.flow.expectations import prove
-from planlang.analysis.flow.faults import Occurrence, Probe, gather, probes
+from planlang.analysis.flow.faults import Occurrence, Probe, gather, probes, spots
 from planlang.analysis.flow.findings import Wording
 from planlang.analysis.flow.fixes import Change, cure
 from planlang.analysis.flow.forward import Setup
@@ -110,13 +112,16 @@ def _cured(
 ) -> Change | None:
     """A change that cures a fault where it was seen, and makes none there or in training."""
     chosen = [(probe, graph) for probe, graph in known if probe == occurrence.probe or probe == known[0][0]]
-    before = _spots(gather([(p, each) for p, each in walked if p in dict(chosen)]))
+    before = spots((p, each) for p, each in walked if p in dict(chosen))
+    broken = any(isinstance(what, Conflict) for what in before.values())  # then gradients were not followed to the end
     modules = _modules(assignment)
     tree = assignment.sites.tree
 
     def check(change: Change) -> bool:
-        after = _spots(gather(walk(change.apply(applied, modules), chosen)))
-        return not (occurrence.spots & after) and after <= before
+        after = spots(walk(change.apply(applied, modules), chosen))
+        new = [what for spot, what in after.items() if spot not in before]
+        cured = not occurrence.spots & after.keys()
+        return cured and all(broken and isinstance(what, Wrong) and not _touches(change, what) for what in new)
 
     def unruled(module: str) -> tuple[str, ...]:
         node = tree.find(module)
@@ -133,8 +138,15 @@ def _cured(
     return cure(occurrence, seen, check, unruled)
 
 
-def _spots(occurrences: Iterable[Occurrence]) -> set[tuple[object, ...]]:
-    return {spot for each in occurrences for spot in each.spots}
+def _touches(change: Change, wrong: Wrong) -> bool:
+    """Whether a wrong gradient may come from a change."""
+    if wrong.parameter is None or star(wrong.parameter.name).rpartition(".")[0] in change.modules:
+        return True
+    cause = wrong.split.cause if wrong.split else wrong.cause
+    if cause is None:
+        return False
+    same = change.old is not None and cause.applied.rule is change.old.rule
+    return same or star(cause.module) in change.modules
 
 
 def _modules(assignment: Assignment) -> dict[str, tuple[str, ...]]:

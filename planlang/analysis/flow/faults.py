@@ -128,6 +128,11 @@ def gather(passes: Iterable[tuple[Probe, Pass]]) -> list[Occurrence]:
     return _roots(list(found.values()))
 
 
+def spots(passes: Iterable[tuple[Probe, Pass]]) -> dict[tuple[object, ...], Conflict | Wrong]:
+    """All faults of some passes, what follows from others too, by kind, module, operator and parameter."""
+    return {_spot(what): what for _, each in passes for _, what, _ in _faults(each)}
+
+
 def _roots(found: list[Occurrence]) -> list[Occurrence]:
     """Without what only follows from another fault: what other rules make of what a rule to blame has made.
 

@@ -1,0 +1,161 @@
+"""`planlang check` as a command: several sizes, `--fix` and `--diff`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from planlang.cli.main import run
+
+RULES = """\
+model.embed_tokens:        rowwise(in=replicate)
+*.self_attn.{q,k,v}_proj:  colwise
+*.self_attn.o_proj:        rowwise
+*.mlp.{gate,up}_proj:      colwise
+*.mlp.down_proj:           rowwise
+lm_head:                   colwise(local=false)
+"""
+FORGOTTEN = f"plan mine for Qwen3ForCausalLM\n\n{RULES}"
+NORMS = "model.layers.*.self_attn.{q,k}_norm: sequence(dim=2, local=true)"
+QWEN3 = ("--model", "Qwen/Qwen3-0.6B", "--color", "never")
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "mine.plan"
+
+
+def test_fix_writes_what_cures_the_plan(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan.write_text(FORGOTTEN)
+    assert run(["check", "mine.plan", *QWEN3, "--tp", "4", "--fix"]) == 0
+    assert plan.read_text() == FORGOTTEN.replace("*.self_attn.o_proj", f"{NORMS}\n*.self_attn.o_proj")
+    captured = capsys.readouterr()
+    assert "right, forward and backward" in captured.out
+    assert "1 fix written to mine.plan" in captured.err
+
+
+def test_diff_shows_the_fix_and_writes_nothing(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan.write_text(FORGOTTEN)
+    assert run(["check", "mine.plan", *QWEN3, "--tp", "4", "--diff"]) == 1
+    assert plan.read_text() == FORGOTTEN
+    captured = capsys.readouterr()
+    added = [line for line in captured.out.splitlines() if line.startswith("+") and not line.startswith("+++")]
+    assert added == [f"+{NORMS}"]
+    assert "PLN5004" in captured.err
+
+
+def test_a_second_fix_changes_nothing(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan.write_text(FORGOTTEN)
+    assert run(["check", "mine.plan", *QWEN3, "--fix"]) == 0
+    fixed = plan.read_text()
+    assert run(["check", "mine.plan", *QWEN3, "--fix"]) == 0
+    assert plan.read_text() == fixed
+    assert "no fix is known" not in capsys.readouterr().err.split("written")[0]
+
+
+def test_several_mistakes_are_fixed_one_after_the_other(plan: Path) -> None:
+    wrong = FORGOTTEN.replace("*.mlp.down_proj:           rowwise", "*.mlp.down_proj:           rowwise(out=shard(1))")
+    wrong = wrong.replace("*.mlp.{gate,up}_proj:", "*.mlp.gate_proj:     ")
+    plan.write_text(wrong)
+    assert run(["check", "mine.plan", *QWEN3, "--tp", "4", "--fix"]) == 0
+    text = plan.read_text()
+    assert "*.mlp.down_proj:           rowwise\n" in text
+    assert "model.layers.*.mlp.up_proj: colwise\n" in text
+    assert NORMS in text
+
+
+def test_a_formatted_plan_stays_formatted(plan: Path) -> None:
+    plan.write_text(FORGOTTEN.replace("rowwise\n", "rowwise  # a comment\n", 1))
+    assert run(["fmt", "mine.plan"]) == 0
+    assert run(["check", "mine.plan", *QWEN3, "--fix"]) == 0
+    assert run(["fmt", "--check", "mine.plan"]) == 0
+    assert "# a comment" in plan.read_text()
+
+
+def test_an_inherited_rule_is_replaced_in_the_plan_itself(plan: Path) -> None:
+    base = plan.with_name("base.plan")
+    wrong = FORGOTTEN.replace("plan mine", "plan base").replace(
+        "rowwise\n*.mlp.{", f"rowwise(out=shard(1))\n{NORMS}\n*.mlp.{{"
+    )
+    base.write_text(wrong)
+    plan.write_text('plan mine for Qwen3ForCausalLM\n\nextends "base.plan"')
+    assert run(["check", "mine.plan", *QWEN3, "--tp", "4", "--fix"]) == 0
+    assert base.read_text() == wrong
+    assert plan.read_text().splitlines()[-1] == "*.self_attn.o_proj: rowwise"
+
+
+def test_a_rule_inside_a_condition_is_changed_there(plan: Path) -> None:
+    inside = FORGOTTEN.replace(
+        "*.self_attn.o_proj:        rowwise",
+        f"{NORMS}\nwhen tp > 1 {{\n    *.self_attn.o_proj: rowwise(out=partial)\n}}",
+    )
+    plan.write_text(inside)
+    assert run(["check", "mine.plan", *QWEN3, "--tp", "4", "--fix"]) == 0
+    assert plan.read_text() == inside.replace("rowwise(out=partial)", "rowwise")
+
+
+def test_a_new_rule_is_optional_where_another_class_lacks_the_module(plan: Path) -> None:
+    plan.write_text(FORGOTTEN.replace("for Qwen3", "for Qwen2ForCausalLM, Qwen3"))
+    assert run(["check", "mine.plan", *QWEN3, "--fix"]) == 0
+    assert NORMS.replace(":", "?:", 1) in plan.read_text()
+    assert run(["check", "mine.plan", "--model", "Qwen/Qwen2.5-7B", "--tp", "2"]) == 0
+
+
+def test_a_rule_that_should_not_be_there_becomes_harmless(plan: Path) -> None:
+    plan.write_text(f"{FORGOTTEN}{NORMS}\nmodel.norm: sequence(local=true)\n")
+    assert run(["check", "mine.plan", *QWEN3, "--tp", "4", "--fix"]) == 0
+    assert "model.norm: replicate(grad=none)\n" in plan.read_text()
+
+
+@pytest.mark.parametrize("reference", ["qwen_stable", "mine.yaml"])
+def test_what_is_not_the_users_own_text_is_left_alone(
+    plan: Path, reference: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan.write_text(FORGOTTEN)
+    assert run(["compile", "mine.plan", "-o", "mine.yaml"]) == 0
+    before = plan.with_suffix(".yaml").read_text()
+    assert run(["check", reference, *QWEN3, "--fix"]) == 2
+    assert plan.with_suffix(".yaml").read_text() == before
+    assert "as it is" in capsys.readouterr().out
+
+
+def test_no_fix_is_written_to_a_plan_with_mistakes_in_its_text(plan: Path) -> None:
+    plan.write_text(FORGOTTEN + "*.mlp.act_fn: colwis\n")
+    before = plan.read_text()
+    assert run(["check", "mine.plan", *QWEN3, "--fix"]) == 1
+    assert plan.read_text() == before
+
+
+def test_several_numbers_of_ranks(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan.write_text(FORGOTTEN + NORMS + "\n")
+    assert run(["check", "mine.plan", *QWEN3, "--tp", "2,4,8"]) == 0
+    out = capsys.readouterr().out
+    assert [f"tp={ranks}: 8 passes checked, right" in out for ranks in (2, 4, 8)] == [True] * 3
+    assert run(["check", "mine.plan", *QWEN3, "--tp", "2,16"]) == 1
+    out = capsys.readouterr().out
+    assert "tp=2: 8 passes checked, right" in out
+    assert "tp=16: no pass checked, see the findings" in out
+
+
+def test_a_finding_of_some_numbers_of_ranks_says_which(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan.write_text(FORGOTTEN + NORMS + "\nmodel.norm: sequence(local=true)\n")
+    assert run(["check", "mine.plan", *QWEN3, "--tp", "1,4"]) == 1
+    assert "with tp=4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ranks", ["0", "2,x", ",", "2,,4", "-1"])
+def test_numbers_of_ranks_that_are_none(plan: Path, ranks: str, capsys: pytest.CaptureFixture[str]) -> None:
+    plan.write_text(FORGOTTEN)
+    assert run(["check", "mine.plan", f"--tp={ranks}"]) == 2
+    assert "--tp" in capsys.readouterr().err
+
+
+def test_findings_are_the_output(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan.write_text(FORGOTTEN)
+    assert run(["check", "mine.plan", *QWEN3, "--format", "json"]) == 1
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert "PLN5004" in json.dumps(json.loads(captured.out))
