@@ -18,17 +18,21 @@ from planlang.syntax.parser import parse
 
 
 def for_other_model(plan: ir.Plan, model: Tree | None, assignments: Sequence[Assignment]) -> Finding | None:
-    """An error where no rule of the plan reaches anything, a warning where the class is merely not named.
+    """An error where half of the plan's rules or more reach nothing, a warning where the class is merely not named.
 
     A plan that was read from Python names no class, and is for any.
     """
     if model is None or not plan.classes or model.cls in plan.classes:
         return None
     written = or_list(plan.classes)
-    if plan.rules and not any(region for assignment in assignments for _, region in assignment.reached):
+    needed = [rule for rule in plan.rules if not rule.target.optional]
+    lost = [entry for each in assignments for entry in each.unmatched if isinstance(entry, ir.Rule)]
+    none = not any(region for assignment in assignments for _, region in assignment.reached)
+    if plan.rules and (none or len(lost) * 2 >= max(len(needed), 1)):
         near = [name for name in resources.bundled_plans() if model.cls in _classes(name)]
         help_ = f"for this model there is {or_list(near)}" if near else "write a plan for this class"
-        message = f"no rule reaches {model_text(model)}, a `{model.cls}`: the plan is written for {written}"
+        what = "no rule reaches" if none else f"{len(lost)} of {len(needed)} rules reach nothing in"
+        message = f"{what} {model_text(model)}, a `{model.cls}`: the plan is written for {written}"
         return Finding(code=codes.PLAN_NOT_FOR_MODEL, message=message, place=plan.place, help=help_)
     message = f"the model is a `{model.cls}`, and the plan is written for {written}"
     base = _bundled(plan)
