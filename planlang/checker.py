@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from planlang.analysis.coverage import uncovered
 from planlang.analysis.flow.check import Checked, check_axis
@@ -23,7 +23,11 @@ from planlang.plan.styles import Colwise, Replicated, Rowwise, axis_of
 from planlang.plan.styles import Sequence as SequenceStyle
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from planlang.loaded import Model, Plan
+
+ExampleInputs: TypeAlias = "Mapping[str, Any] | tuple[Any, ...]"
 
 DEFAULT_RANKS = 2
 
@@ -67,6 +71,7 @@ def check(
     tp: int | Sequence[int] | None = None,
     cls: str | None = None,
     contract: Contract = "torch",
+    example_inputs: ExampleInputs | None = None,
 ) -> tuple[Report, ...]:
     """Checks a plan on a model, or on one of the catalog for each class that it names.
 
@@ -76,6 +81,8 @@ def check(
         tp: how many ranks the axis `tp` has, or several numbers of them; 2 where neither this nor the plan says.
         cls: which class of a named model.
         contract: what the loss takes.
+        example_inputs: for a module that is no language model of transformers, the inputs of its forward pass, by name
+            or by position. It is run once with them, and checked at their sizes alone.
 
     Returns:
         A report for each model and number of ranks.
@@ -84,8 +91,8 @@ def check(
         PlanError: there is no such model.
     """
     if isinstance(tp, Sequence):
-        return tuple(report for ranks in tp for report in _check(plan, model, ranks, cls, contract))
-    return _check(plan, model, tp, cls, contract)
+        return tuple(report for ranks in tp for report in _check(plan, model, ranks, cls, contract, example_inputs))
+    return _check(plan, model, tp, cls, contract, example_inputs)
 
 
 def findings_of(reports: Sequence[Report]) -> tuple[Finding, ...]:
@@ -106,11 +113,19 @@ def findings_of(reports: Sequence[Report]) -> tuple[Finding, ...]:
     )
 
 
-def _check(plan: Plan, model: Model | None, tp: int | None, cls: str | None, contract: Contract) -> tuple[Report, ...]:
+def _check(
+    plan: Plan,
+    model: Model | None,
+    tp: int | None,
+    cls: str | None,
+    contract: Contract,
+    example_inputs: ExampleInputs | None,
+) -> tuple[Report, ...]:
     if model is not None:
         tree = _tree(model, cls)
         name = model if isinstance(model, str) else tree.name
-        return (_on(plan.compile(tree, tp=tp), model, cls or tree.cls, name, contract),)
+        graphs = _graphs(model, cls or tree.cls, example_inputs)
+        return (_on(plan.compile(tree, tp=tp), graphs, name, contract),)
     compiled = plan.compile(None, tp=tp)
     if compiled.plan is None or has_errors(compiled.findings):
         return (Report("", {}, compiled.findings),)
@@ -126,7 +141,7 @@ def _check(plan: Plan, model: Model | None, tp: int | None, cls: str | None, con
             reports.append(Report(each, {"tp": ranks}, (*compiled.findings, finding)))
             continue
         tree = catalog.tree(entry, each)
-        reports.append(_on(plan.compile(tree, tp=tp), entry, each, entry, contract))
+        reports.append(_on(plan.compile(tree, tp=tp), _graphs(entry, each), entry, contract))
     return tuple(reports)
 
 
@@ -148,7 +163,7 @@ def _example(cls: str, ranks: int) -> str | None:
     return next((entry.name for entry in (*fitting, *entries)), None)
 
 
-def _on(compiled: Compiled, model: Model, cls: str, name: str, contract: Contract) -> Report:
+def _on(compiled: Compiled, graphs: Graphs | Finding, name: str, contract: Contract) -> Report:
     plan = compiled.plan
     if plan is None or has_errors(compiled.findings) or not compiled.assignments:
         return Report(name, dict(compiled.settings.sizes), compiled.findings)
@@ -157,7 +172,6 @@ def _on(compiled: Compiled, model: Model, cls: str, name: str, contract: Contrac
     used = dict.fromkeys(axis for piece in pieces if (axis := axis_of(piece.rule.style)))
     known = {axis.name: axis.size or compiled.settings.sizes.get(axis.name) or DEFAULT_RANKS for axis in plan.mesh}
     sizes = {axis: known.get(axis, DEFAULT_RANKS) for axis in used}
-    graphs = _graphs(model, cls)
     findings = list(compiled.findings)
     checked: list[Checked] = []
     if isinstance(graphs, Finding):
@@ -173,11 +187,23 @@ def _on(compiled: Compiled, model: Model, cls: str, name: str, contract: Contrac
     return Report(name, sizes, tuple(dict.fromkeys(findings)), tuple(checked))
 
 
-def _graphs(model: Model, cls: str) -> Graphs | Finding:
+def _graphs(model: Model, cls: str, example_inputs: ExampleInputs | None = None) -> Graphs | Finding:
+    if example_inputs is not None:
+        from planlang.model.graphs import trace_module
+
+        return trace_module(_module(model), example_inputs)
     try:
         return named_graphs(model.name if isinstance(model, Tree) else model, cls)
     except PlanError as error:
         return error.findings[0]
+
+
+def _module(model: Model) -> nn.Module:
+    from torch import nn
+
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"example_inputs are for a model that is a module, not a {type(model).__name__}")
+    return model
 
 
 def _failure(kind: str, reason: str, name: str, compiled: Compiled, *, whole: bool) -> Finding:
@@ -187,7 +213,7 @@ def _failure(kind: str, reason: str, name: str, compiled: Compiled, *, whole: bo
         message=f"the forward pass of `{name}` could not be captured, so {left}",
         place=compiled.plan.place if compiled.plan else None,
         notes=(reason,),
-        help="patterns, styles, sizes and ties were checked; `check` needs model code that runs without data",
+        help="patterns, styles, sizes and ties were checked; in Python, `planlang.check` takes `example_inputs`",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from planlang.analysis.assign import Assignment
 from planlang.analysis.flow.applied import applied_styles
@@ -95,6 +95,10 @@ def _graphs(graphs: Graphs, ranks: int) -> Iterator[tuple[Probe, Graph]]:
         graph = template.find(probe.batch, probe.length) if template else None
         if graph is not None:
             yield probe, graph
+    example = graphs.passes.get("example")
+    if example is not None:
+        for batch, length in example.settings:
+            yield Probe("example", batch, length), example.at(batch, length)
 
 
 def _kinds(assignment: Assignment, applied: Mapping[str, Applied]) -> dict[str, Kind]:
@@ -135,7 +139,8 @@ def _cured(
         return tuple(star(name) for name, each in among if each.kind is Kind.LINEAR and name not in applied)
 
     seen = next(each for probe, each in walked if probe == occurrence.probe)
-    return cure(occurrence, seen, check, unruled)
+    change = cure(occurrence, seen, check, unruled)
+    return replace(change, among=tuple(modules)) if change else None
 
 
 def _touches(change: Change, wrong: Wrong) -> bool:

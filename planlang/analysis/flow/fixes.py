@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from planlang.analysis.flow.backward import Wrong
@@ -15,7 +15,8 @@ from planlang.analysis.flow.state import Tensor
 from planlang.analysis.flow.words import and_list, star, together
 from planlang.layout import Layout, Replicate, Shard
 from planlang.plan.spell import style_text
-from planlang.plan.styles import Colwise, Replicated, Rowwise, Sequence, Style
+from planlang.plan.styles import Colwise, Replicated, Rowwise, Style
+from planlang.plan.styles import Sequence as SequenceStyle
 from planlang.syntax.printer import target_text
 
 _CURED_WHOLE = {Fault.PARTIAL, Fault.PACKED, Fault.CUT, Fault.MISMATCH, Fault.HEAD, Fault.UNEVEN}
@@ -30,18 +31,20 @@ class Change:
         modules: the modules, in star form.
         style: the new style; `None` takes the rule away.
         old: the rule that is changed; `None` for a new one.
+        among: all modules of the model, in star form: a new rule is written as `*.mlp.up_proj` where that says it all.
     """
 
     modules: tuple[str, ...]
     style: Style | None
     old: Applied | None = None
+    among: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def patterns(self) -> tuple[str, ...]:
         """What to write before the colon, of each rule that it takes."""
         if self.old is not None and self.old.rule is not None:
             return (target_text(self.old.rule.target),)
-        return tuple(together(self.modules))
+        return tuple(together(_shortened(name, self.among) for name in self.modules))
 
     @property
     def text(self) -> str:
@@ -66,6 +69,16 @@ class Change:
             for module in self.modules:
                 after |= dict.fromkeys(modules.get(module, ()), made)
         return after
+
+
+def _shortened(name: str, among: Sequence[str]) -> str:
+    """The shortest form with `*` for any leading segments, and two of its own, that means no other module."""
+    segments = name.split(".")
+    for start in range(len(segments) - 2, 0, -1):
+        tail = "." + ".".join(segments[start:])
+        if [each for each in among if each.endswith(tail)] == [name]:
+            return f"*{tail}"
+    return name
 
 
 def cure(
@@ -101,15 +114,15 @@ def _for_gradient(occurrence: Occurrence, wrong: Wrong, seen: Pass) -> Iterator[
     entering = _entering(wrong.parameter.name.rpartition(".")[0], seen)
     if wrong.kind == "incomplete" and wrong.cause is None:
         if entering is not None and entering.plain and isinstance(entering.truth, Shard):
-            yield Change(owners, Sequence(dim=entering.truth.dim, local=True))
+            yield Change(owners, SequenceStyle(dim=entering.truth.dim, local=True))
         yield Change(owners, Replicated(grad="sum"))
     elif wrong.cause is not None:
         style, old = wrong.cause.applied.style, wrong.cause.applied
         if isinstance(style, Replicated):
             yield Change(owners, replace(style, grad="none" if style.grad == "sum" else "sum"), old)
-        if isinstance(style, Sequence) and entering is not None and isinstance(entering.truth, Shard):
+        if isinstance(style, SequenceStyle) and entering is not None and isinstance(entering.truth, Shard):
             yield Change(owners, replace(style, dim=entering.truth.dim), old)
-        if isinstance(style, Sequence):
+        if isinstance(style, SequenceStyle):
             yield Change(owners, Replicated(grad="none"), old)
         yield Change(owners, None, old)
 
@@ -144,7 +157,11 @@ def _for_rule(conflict: Conflict, cause: Cause, seen: Pass) -> Iterator[Change]:
     style = cause.applied.style
     tensor = conflict.tensors[0] if conflict.tensors else None
     tried: list[Style] = []
-    if isinstance(style, Colwise | Rowwise | Sequence) and conflict.fault in (Fault.MIXED, Fault.LENGTH, Fault.HEAD):
+    if isinstance(style, Colwise | Rowwise | SequenceStyle) and conflict.fault in (
+        Fault.MIXED,
+        Fault.LENGTH,
+        Fault.HEAD,
+    ):
         tried.append(replace(style, local=not style.local))
     if isinstance(style, Colwise | Rowwise):
         if conflict.fault is Fault.CLAIM and tensor is not None and isinstance(tensor.truth, Shard | Replicate):
@@ -153,7 +170,7 @@ def _for_rule(conflict: Conflict, cause: Cause, seen: Pass) -> Iterator[Change]:
             tried += [replace(style, out=Replicate()), replace(style, out=Replicate(), local=True)]
         if conflict.fault is Fault.MISMATCH or conflict.fault is Fault.CUT:
             tried += [type(style)(), Rowwise(), Colwise()]
-    if isinstance(style, Sequence) and conflict.fault is Fault.CLAIM:
+    if isinstance(style, SequenceStyle) and conflict.fault is Fault.CLAIM:
         entering = _entering(cause.module, seen)
         if entering is not None and isinstance(entering.truth, Shard):
             tried.append(replace(style, dim=entering.truth.dim))

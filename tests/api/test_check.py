@@ -1,0 +1,113 @@
+"""`planlang.check` in Python: models that are modules, configurations, and what cannot be captured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import Qwen3Config
+
+import planlang
+from planlang.checker import findings_of
+
+
+class Pair(nn.Module):
+    """Two layers, one behind the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(8, 16)
+        self.down = nn.Linear(16, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.down(torch.relu(self.up(x)))
+        return y
+
+
+class Deciding(Pair):
+    """Its code looks at the data."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.up(x)
+        return super().forward(x) if y.sum().item() > 0 else x
+
+
+class Plain(nn.Module):
+    """No linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.norm(x)
+        return y
+
+
+def plan(rules: str) -> planlang.Plan:
+    return planlang.loads(f"plan mine for Pair, Deciding, Plain\n\n{rules}")
+
+
+def codes(reports: tuple[planlang.Report, ...]) -> list[str]:
+    return [finding.code.number for finding in findings_of(reports)]
+
+
+RIGHT = "up: colwise\ndown: rowwise\n"
+INPUT = (torch.ones(3, 8),)
+
+
+def test_any_module_is_checked_at_example_inputs() -> None:
+    (report,) = planlang.check(plan(RIGHT), Pair(), tp=2, example_inputs=INPUT)
+    assert report.ok
+    assert report.proved
+    (wrong,) = planlang.check(plan("up: colwise\n"), Pair(), tp=2, example_inputs={"x": INPUT[0]})
+    assert codes((wrong,)) == ["PLN4005", "PLN8001"]
+    assert not wrong.ok
+
+
+def test_without_example_inputs_the_finding_asks_for_them() -> None:
+    (report,) = planlang.check(plan(RIGHT), Pair(), tp=2)
+    assert codes((report,)) == ["PLN4016"]
+    assert "example_inputs" in report.findings[0].help
+    assert report.ok
+    assert not report.proved
+
+
+def test_example_inputs_are_for_modules() -> None:
+    with pytest.raises(TypeError, match="a model that is a module"):
+        planlang.check(plan(RIGHT), "Qwen/Qwen3-0.6B", example_inputs=INPUT)
+
+
+def test_code_that_looks_at_data_is_not_called_right_where_each_rank_has_a_part() -> None:
+    (report,) = planlang.check(plan(RIGHT), Deciding(), tp=2, example_inputs=INPUT)
+    assert not report.ok
+    assert not report.proved
+
+
+def test_a_model_without_a_linear_layer() -> None:
+    (report,) = planlang.check(plan("norm: replicate(grad=none)\n"), Plain(), tp=2, example_inputs=INPUT)
+    assert report.proved
+    (wrong,) = planlang.check(plan("norm: colwise\n"), Plain(), tp=2, example_inputs=INPUT)
+    assert not wrong.ok
+
+
+@pytest.mark.parametrize("model", [lambda: _config(), lambda: "Qwen/Qwen3-0.6B"], ids=["config", "name"])
+def test_a_configuration_and_a_name_are_checked_alike(model: Callable[[], object]) -> None:
+    reports = planlang.check(planlang.load("qwen_stable"), model(), tp=[2, 4])  # type: ignore[arg-type]
+    assert [report.sizes for report in reports] == [{"tp": 2}, {"tp": 4}]
+    assert all(report.proved for report in reports)
+
+
+def _config() -> Qwen3Config:
+    return Qwen3Config(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        head_dim=8,
+        architectures=["Qwen3ForCausalLM"],
+    )
