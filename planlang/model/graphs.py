@@ -76,15 +76,25 @@ def capture_records(model: Any, cls: str | None = None) -> tuple[dict[str, list[
 
     if not isinstance(model, nn.Module):
         found, config = model_class(cls) if cls else default_class(model), copy.deepcopy(model)
+        if reason := _other_input(found):
+            return {}, dict.fromkeys(PASSES, reason)
         if config._attn_implementation not in ATTENTION:  # kernels that may not be installed here
             config._attn_implementation = None
         return record_passes(build(found, config))
     if not hasattr(getattr(model, "config", None), "_attn_implementation"):
         reason = f"a `{type(model).__name__}` is no language model of transformers, so its inputs are not known"
         return {}, dict.fromkeys(PASSES, reason)
+    if reason := _other_input(type(model)):
+        return {}, dict.fromkeys(PASSES, reason)
     from planlang.model.shells import shell
 
     return record_passes(shell(model))
+
+
+def _other_input(cls: type) -> str:
+    """Why the inputs of a model of transformers are not known, where it is no language model."""
+    name = getattr(cls, "main_input_name", "input_ids")
+    return "" if name == "input_ids" else f"a `{cls.__name__}` takes `{name}`, and only `input_ids` are made up here"
 
 
 def trace_module(model: nn.Module, example_inputs: Mapping[str, Any] | tuple[Any, ...]) -> Graphs:

@@ -152,4 +152,5 @@ def _attention(model: Any, name: str) -> Iterator[None]:
 def sentence(error: TraceError) -> str:
     """What went wrong, in one line."""
     reason = " ".join(str(error.cause).split()) or type(error.cause).__name__
-    return f"`{error.module or 'the model'}` failed at `{error.operator}`: {reason[:300]}"
+    where = f" at `{error.operator}`" if error.operator else ""
+    return f"`{error.module or 'the model'}` failed{where}: {reason[:300]}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import Qwen3Config
+from transformers import Qwen3Config, Qwen3ForCausalLM, ViTConfig
 
 import planlang
 from planlang.checker import findings_of
@@ -111,3 +112,32 @@ def _config() -> Qwen3Config:
         head_dim=8,
         architectures=["Qwen3ForCausalLM"],
     )
+
+
+def test_a_model_that_takes_no_tokens_is_a_warning_that_says_what_it_takes() -> None:
+    config = ViTConfig(
+        num_hidden_layers=1, hidden_size=32, intermediate_size=64, architectures=["ViTForImageClassification"]
+    )
+    sure = planlang.loads("plan mine for ViTForImageClassification\n\n**.mlp.fc1: colwise(out=replicate)\n")
+    (report,) = planlang.check(sure, config, tp=2)
+    warning = next(finding for finding in report.findings if finding.code.number == "PLN4016")
+    assert "pixel_values" in warning.notes[0]
+    assert report.ok
+    assert not report.proved
+
+
+class Failing(Qwen3ForCausalLM):
+    """Its code needs data: it reads a number off a tensor that has none while it is captured."""
+
+    def forward(self, input_ids: Tensor, **kwargs: Any) -> Any:
+        if self.model.norm.weight.sum().item() > 0:
+            input_ids = input_ids + 0
+        return super().forward(input_ids, **kwargs)
+
+
+def test_code_that_needs_data_is_a_warning_that_names_the_operator() -> None:
+    (report,) = planlang.check(planlang.load("qwen_stable"), Failing(_config()), tp=2)
+    warning = next(finding for finding in report.findings if finding.code.number == "PLN4016")
+    assert "item" in warning.notes[0]
+    assert "patterns, styles, sizes and ties were checked" in warning.help
+    assert not report.proved
