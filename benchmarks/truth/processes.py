@@ -63,7 +63,7 @@ def _rank(rank: int, case: Case, folder: Path) -> dict[str, Any]:
     mesh = init_device_mesh("cpu", (case.tp,), mesh_dim_names=("tp",))
     styles = {name: style_of(text) for name, text in case.styles.items()}
     right = truth_of(case)
-    return Run(make_of(case)(), mesh, right).outcome(styles, right.inputs, case.retie).as_dict()
+    return Run(make_of(case)(), mesh, right).outcome(styles, [right.inputs], case.retie).as_dict()
 
 
 def _wait(pids: list[int]) -> bool:

@@ -60,6 +60,7 @@ class Outcome:
         note: what is wrong about the output, in words.
         gradients: the wrong ones, largest error first.
         worst: the largest error of any gradient, wrong or not: how far rounding went in a right plan.
+        stepped: the largest relative difference of any weight after one step of an optimizer, where that was asked for.
     """
 
     verdict: Verdict
@@ -68,6 +69,7 @@ class Outcome:
     note: str = ""
     gradients: tuple[WrongGradient, ...] = ()
     worst: float = 0.0
+    stepped: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data, without what has its default."""

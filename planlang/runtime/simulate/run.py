@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import torch
@@ -14,7 +15,17 @@ from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
 from planlang.plan.styles import Style
 from planlang.runtime.simulate import local
 from planlang.runtime.simulate.outcome import Crash, Outcome, Stage, WrongGradient
-from planlang.runtime.simulate.truth import FLOOR, Inputs, Truth, error, factor, logits_of, truth
+from planlang.runtime.simulate.truth import (
+    FLOOR,
+    Inputs,
+    Truth,
+    error,
+    factor,
+    logits_of,
+    optimizer,
+    stepped,
+    truth,
+)
 from planlang.runtime.simulate.where import Where, origin
 from planlang.runtime.styles import build
 from planlang.runtime.ties import record, restore
@@ -33,6 +44,8 @@ def simulate(
     contract: Contract = "torch",
     tolerance: float = TOLERANCE,
     right: Truth | None = None,
+    micro_batches: int = 1,
+    step: bool = False,
 ) -> Outcome:
     """Applies styles to a model, runs it on `tp` ranks in this process and compares it with the unsharded model.
 
@@ -53,6 +66,8 @@ def simulate(
             on every rank, or a DTensor that is evenly `Shard(-1)`.
         tolerance: errors up to this are rounding.
         right: what `truth(make_model, inputs)` found, to compute it once for many plans.
+        micro_batches: in how many parts, one after the other, the batch is run; gradients add up.
+        step: whether one step of an optimizer is compared too, where the gradients are right.
 
     Raises:
         KeyError: the model has no module of a name in `styles`.
@@ -64,10 +79,24 @@ def simulate(
     unknown = [name for name in styles if name not in dict(model.named_modules(remove_duplicate=False))]
     if unknown:
         raise KeyError(unknown[0])
+    weights = stepped(right) if step else {}
     with local.ranks(tp) as mesh:
         local.spread(model, tp)
-        spread = {key: local.copies(tensor, tp) for key, tensor in inputs.items()}
-        return Run(model, mesh, right, contract, tolerance).outcome(styles, spread, retie)
+        parts = [
+            {key: local.copies(each, tp) if isinstance(each, Tensor) else each for key, each in part.items()}
+            for part in split(inputs, micro_batches)
+        ]
+        run = Run(model, mesh, right, contract, tolerance)
+        outcome = run.outcome(styles, parts, retie)
+        return replace(outcome, stepped=run.stepped(weights)) if step and outcome.verdict == "right" else outcome
+
+
+def split(inputs: Inputs, parts: int) -> list[Inputs]:
+    """Inputs in equal parts along the batch."""
+    if parts == 1:
+        return [inputs]
+    cut = {key: each.chunk(parts) if isinstance(each, Tensor) else (each,) * parts for key, each in inputs.items()}
+    return [{key: each[number] for key, each in cut.items()} for number in range(parts)]
 
 
 class Run:
@@ -90,39 +119,73 @@ class Run:
         self.names = {id(parameter): name for name, parameter in model.named_parameters()}
         self.where = Where(model)
         self.stage: Stage = "applying"
+        self.sites: dict[str, list[tuple[nn.Module, str]]] = {}
         self.module = ""
 
-    def outcome(self, styles: Mapping[str, Style | ParallelStyle], inputs: Inputs, retie: bool) -> Outcome:
-        """The verdict: the first of the three stages that fails decides. May be called once."""
+    def outcome(self, styles: Mapping[str, Style | ParallelStyle], parts: Sequence[Inputs], retie: bool) -> Outcome:
+        """The verdict: the first of the three stages that fails decides. May be called once.
+
+        Args:
+            styles: as for `simulate`.
+            parts: the inputs of each micro-batch.
+            retie: as for `simulate`.
+        """
         try:
-            sites = self._apply(styles, retie)
-            self.stage = "forward"
-            output = logits_of(self.model(**inputs))
-            logits, note = self._whole(output)
+            self.sites = self._apply(styles, retie)
         except Exception as raised:  # anything a plan can make torch raise
             return Outcome(verdict="crash", crash=self._crash(raised))
-        wrong = max(error(each.detach(), self.right.logits) for each in local.of_each_rank(logits.detach(), self.tp))
-        if wrong == float("inf") and not note:
-            note = f"the logits are {list(logits.shape)} on a rank, not {list(self.right.logits.shape)}"
-        failed = bool(note) or wrong > self.tolerance
-        if wrong == float("inf"):
-            return Outcome(verdict="forward", forward_error=wrong, note=note)
-        self.stage = "backward"
+        wrong, note = 0.0, ""
+        count = len(parts)
+        for part, right, weights in zip(
+            parts, self.right.logits.chunk(count), self.right.weights.chunk(count), strict=True
+        ):
+            self.stage = "forward"
+            try:
+                logits, said = self._whole(logits_of(self.model(**part)))
+            except Exception as raised:
+                return Outcome(verdict="crash", crash=self._crash(raised))
+            found = max(error(each.detach(), right) for each in local.of_each_rank(logits.detach(), self.tp))
+            if found == float("inf") and not said:
+                said = f"the logits are {list(logits.shape)} on a rank, not {list(right.shape)}"
+            wrong, note = max(wrong, found), note or said
+            failed = bool(note) or wrong > self.tolerance
+            if wrong == float("inf"):
+                return Outcome(verdict="forward", forward_error=wrong, note=note)
+            self.stage = "backward"
+            try:
+                (logits * weights).sum().backward()  # type: ignore[no-untyped-call]
+            except Exception as raised:
+                verdict: Literal["forward", "crash"] = "forward" if failed else "crash"
+                return Outcome(verdict=verdict, crash=self._crash(raised), forward_error=wrong, note=note)
         try:
-            (logits * self.right.weights).sum().backward()  # type: ignore[no-untyped-call]
-            found = [self._gradient(name, sites[name]) for name in self.right.gradients]
+            gradients = [self._gradient(name, self.sites[name]) for name in self.right.gradients]
         except Exception as raised:
-            crash = self._crash(raised)
-            verdict: Literal["forward", "crash"] = "forward" if failed else "crash"
-            return Outcome(verdict=verdict, crash=crash, forward_error=wrong, note=note)
-        gradients = sorted((g for g in found if g.error > self.tolerance), key=lambda g: -g.error)
+            verdict = "forward" if failed else "crash"
+            return Outcome(verdict=verdict, crash=self._crash(raised), forward_error=wrong, note=note)
+        bad = sorted((g for g in gradients if g.error > self.tolerance), key=lambda g: -g.error)
         return Outcome(
-            verdict="forward" if failed else "gradient" if gradients else "right",
+            verdict="forward" if failed else "gradient" if bad else "right",
             forward_error=wrong,
             note=note,
-            gradients=tuple(gradients),
-            worst=max((g.error for g in found), default=0.0),
+            gradients=tuple(bad),
+            worst=max((g.error for g in gradients), default=0.0),
         )
+
+    def stepped(self, weights: Mapping[str, Tensor]) -> float:
+        """The largest relative difference of any weight, on any rank, after one step of the optimizer.
+
+        Args:
+            weights: what `stepped` makes of the unsharded model.
+        """
+        optimizer(self.model, self.right.scale).step()
+        worst = 0.0
+        for name, weight in weights.items():
+            for module, key in self.sites[name]:
+                held = module._parameters[key]
+                assert held is not None
+                copies = local.of_each_rank(whole(held.detach()), self.tp)
+                worst = max(worst, *(error(each, weight) for each in copies))
+        return worst
 
     def _apply(
         self, styles: Mapping[str, Style | ParallelStyle], retie: bool

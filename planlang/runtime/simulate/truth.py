@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ class Truth:
 
     Attributes:
         inputs: the tensors that the model was called with.
+        model: the model, with its gradients.
         logits: what came out.
         weights: of the logits' shape; the loss is the sum of their product.
         gradients: of every parameter by the first of its names; `None` where the loss does not depend on it.
@@ -27,6 +29,7 @@ class Truth:
     """
 
     inputs: Inputs
+    model: nn.Module
     logits: Tensor
     weights: Tensor
     gradients: Mapping[str, Tensor | None]
@@ -57,7 +60,7 @@ def truth(make_model: Callable[[], nn.Module], inputs: Inputs) -> Truth:
     (logits * weights).sum().backward()  # type: ignore[no-untyped-call]
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
     scale = max((float(g.abs().max()) for g in gradients.values() if g is not None), default=0.0)
-    return Truth(inputs=inputs, logits=logits.detach(), weights=weights, gradients=gradients, scale=scale)
+    return Truth(inputs=inputs, model=model, logits=logits.detach(), weights=weights, gradients=gradients, scale=scale)
 
 
 def error(got: Tensor, right: Tensor, floor: float = 0.0) -> float:
@@ -76,3 +79,20 @@ def factor(got: Tensor, right: Tensor) -> float:
     if got.shape != right.shape:
         return 0.0
     return float((got * right).sum() / torch.clamp((right * right).sum(), min=1e-300))
+
+
+def optimizer(model: nn.Module, scale: float) -> torch.optim.Optimizer:
+    """AdamW for a model whose largest gradient element is `scale`.
+
+    It divides each element by its own size, so what is smaller than rounding is held down by `eps`.
+    """
+    return torch.optim.AdamW(model.parameters(), lr=1e-2, eps=FLOOR * scale, foreach=False)
+
+
+def stepped(right: Truth) -> dict[str, Tensor]:
+    """The weights of the unsharded model after one step of the optimizer."""
+    model = copy.deepcopy(right.model)
+    for name, parameter in model.named_parameters():
+        parameter.grad = right.gradients[name]
+    optimizer(model, right.scale).step()
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
