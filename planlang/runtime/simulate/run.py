@@ -46,6 +46,7 @@ def simulate(
     right: Truth | None = None,
     micro_batches: int = 1,
     step: bool = False,
+    watch: Callable[[nn.Module], None] | None = None,
 ) -> Outcome:
     """Applies styles to a model, runs it on `tp` ranks in this process and compares it with the unsharded model.
 
@@ -68,6 +69,7 @@ def simulate(
         right: what `truth(make_model, inputs)` found, to compute it once for many plans.
         micro_batches: in how many parts, one after the other, the batch is run; gradients add up.
         step: whether one step of an optimizer is compared too, where the gradients are right.
+        watch: is given the model once its styles are applied, to hang hooks on.
 
     Raises:
         KeyError: the model has no module of a name in `styles`.
@@ -86,7 +88,7 @@ def simulate(
             {key: local.copies(each, tp) if isinstance(each, Tensor) else each for key, each in part.items()}
             for part in split(inputs, micro_batches)
         ]
-        run = Run(model, mesh, right, contract, tolerance)
+        run = Run(model, mesh, right, contract, tolerance, watch)
         outcome = run.outcome(styles, parts, retie)
         return replace(outcome, stepped=run.stepped(weights)) if step and outcome.verdict == "right" else outcome
 
@@ -113,7 +115,9 @@ class Run:
         right: Truth,
         contract: Contract = "torch",
         tolerance: float = TOLERANCE,
+        watch: Callable[[nn.Module], None] | None = None,
     ) -> None:
+        self.watch = watch
         self.model, self.mesh, self.tp = model, mesh, mesh.size()
         self.right, self.contract, self.tolerance = right, contract, tolerance
         self.names = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -213,6 +217,8 @@ class Run:
             parallelize_module(modules[name], self.mesh, made)
         if retie:
             restore(held)
+        if self.watch is not None:
+            self.watch(self.model)
         self.where.close()
         return sites
 
