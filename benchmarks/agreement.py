@@ -1,8 +1,8 @@
 """`python -m benchmarks.agreement OUT.jsonl`: the checker's two walks against what `python -m benchmarks.truth` found.
 
-Prints how often each fate of a plan met each answer, by kind of plan, and every plan on which the two disagree. A wrong
-plan that is called right is a bug of the checker: the exit status says whether there was one. A right plan that is called
-wrong is simulated again at the size that shows the most; if it is wrong there, it was right by its size alone.
+Prints how often each fate of a plan met each answer, by kind of plan, and every plan on which the two disagree. A
+wrong plan that is called right is a bug of the checker: the exit status says whether there was one. A right plan that
+is called wrong is simulated again at batch 3 and length 10: if it is wrong there, it was right by its size alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from planlang.plan.styles import Prepare, Skip
 
 VERDICTS = ("right", "gradient", "forward", "crash")
 KINDS = ("right", "one", "one_layer", "two", "mixed", "some", "random")
-LARGER = {"batch": 3, "length": 10}
 BY_SIZE = "right by its size alone: at batch 3 and length 10 the same plan is wrong"
 
 
@@ -103,7 +102,7 @@ def _kinds(twin: str, layers: int) -> Mapping[str, Kind]:
 
 def reason(case: Case) -> str:
     """Why a right plan is called wrong, as far as that has a name."""
-    larger = replace(case, **LARGER)
+    larger = replace(case, batch=3, length=10)
     if larger != case and simulated(larger)["verdict"] != "right":
         return BY_SIZE
     return "not explained"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from planlang.analysis.coverage import placement
-from planlang.analysis.flow import boundaries, dtensors
+from planlang.analysis.flow import boundaries, dtensors, strides
 from planlang.analysis.flow.cause import Applied, Cause
 from planlang.analysis.flow.conflict import Conflict, Fault
 from planlang.analysis.flow.operators import Operand, Refusal, Run, rule_of
@@ -165,6 +165,10 @@ class Frame:
         made = self.env[value] = self.new(record, REPLICATE, None, None)
         return made
 
+    def shape(self, value: int) -> tuple[int, ...]:
+        """The shape of a value of the graph on a single device."""
+        return self._values[value].shape
+
     def _parameter(self, value: int, record: Value) -> Tensor:
         """A parameter as the module that runs holds it; a tied one under the name that this module has for it."""
         names = [name.removeprefix("/") if name.startswith("/") else self.full(name) for name in record.names]
@@ -292,6 +296,9 @@ class Frame:
         for value, (truth, claim) in zip(op.outs, layouts, strict=True):
             outs.append(self.new(self._values[value], truth, claim, cause))
             outs[-1].source = next((each.source for each in found if each.source), "")
+            outs[-1].gaps = strides.kept(
+                op.name, frozenset().union(*(each.gaps for each in found)), len(outs[-1].shape)
+            )
             if isinstance(claim, Partial) and dtensors.looks_up(self, op, found):
                 self.looked_up.add(outs[-1].number)
             self.env[value] = outs[-1]
@@ -324,18 +331,31 @@ class Frame:
 
     # Boundaries
 
+    def _fitting(self, tensor: Tensor, layout: Layout, cause: Cause) -> Layout:
+        """The layout with its dimension counted from the first.
+
+        Raises:
+            Conflict: the tensor has no such dimension.
+        """
+        dims = len(tensor.shape)
+        if isinstance(layout, Shard) and not -dims <= layout.dim < dims:
+            text = f"it has {dims} dimensions, and torch is to shard it along dimension {layout.dim}"
+            raise Conflict(Fault.REFUSED, text, crashes=True, tensors=(tensor,), cause=cause)
+        return normalized(layout, dims)
+
     def wrap(self, tensor: Tensor, layout: Layout, cause: Cause) -> Tensor:
         """`DTensor.from_local`: believed without a look.
 
         Raises:
             Conflict: the ranks' parts differ in length, so that torch gets the global shape wrong.
         """
-        claim = normalized(layout, len(tensor.shape))
+        claim = self._fitting(tensor, layout, cause)
         if tensor.truth is not None and tensor.uneven:
             dim = tensor.truth.dim if hasattr(tensor.truth, "dim") else 0
             text = f"dimension {dim} of {tensor.shape[dim]} is cut unevenly over {self.setup.ranks} ranks"
             raise Conflict(Fault.UNEVEN, text, tensors=(tensor,), cause=cause)
         out = self.new(tensor, claim if tensor.truth is None else tensor.truth, claim, cause)
+        out.gaps = tensor.gaps
         self.trail.steps.append(Wrapped(tensor, out))
         return out
 
@@ -345,9 +365,10 @@ class Frame:
         Raises:
             Conflict: torch refuses, or the tensor is not what it claims to be.
         """
-        target = normalized(layout, len(tensor.shape))
+        target = self._fitting(tensor, layout, cause)
         if tensor.claim == target:  # no data moves, but in backward the gradient is converted to this layout
             out = self.new(tensor, tensor.truth, target, cause)
+            out.gaps = tensor.gaps
             self.trail.steps.append(Converted(tensor, out, self.module, cause))
             return out
         if isinstance(target, Partial):
@@ -356,7 +377,7 @@ class Frame:
         if not tensor.honest:
             raise Conflict(Fault.CLAIM, "it is converted", tensors=(tensor,), cause=cause)
         out = self.new(tensor, target, target, cause)
-        out.scattered = _scattered(tensor, target)
+        out.gaps = strides.left_by(tensor.claim, target, tensor.shape, self.setup.ranks)
         kind = collective(tensor.claim or REPLICATE, target)
         if kind:
             exact = tensor.number in self.looked_up
@@ -369,6 +390,7 @@ class Frame:
     def unwrap(self, tensor: Tensor, cause: Cause) -> Tensor:
         """`to_local`."""
         out = self.new(tensor, tensor.truth, None, cause)
+        out.gaps = tensor.gaps
         self.trail.steps.append(Unwrapped(tensor, out))
         return out
 
@@ -503,13 +525,6 @@ def _cause(found: Sequence[Tensor]) -> Cause | None:
         if best is None or (each.claim is not None and best.claim is None):
             best = each
     return best.cause if best else None
-
-
-def _scattered(tensor: Tensor, target: Layout) -> bool:
-    """Whether a conversion pads the cut dimensions, and then cuts the padding off (torch: `_redistribute.py`)."""
-    if not isinstance(tensor.claim, Shard) or not isinstance(target, Shard) or tensor.claim == target:
-        return False
-    return any(tensor.shape[each.dim] % tensor.ranks != 0 for each in (tensor.claim, target))
 
 
 def _count(shape: tuple[int, ...]) -> int:

@@ -9,11 +9,13 @@ claim that is not true.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from planlang.analysis.flow.cause import Cause
 from planlang.layout import Layout, Partial, Replicate, Shard, shard_size
 
 REPLICATE = Replicate()
+Gaps: TypeAlias = frozenset[int]  # dimensions between whose numbers there is something else in memory (`strides.py`)
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +32,7 @@ class Tensor:
         cause: the rule and module that made it lie this way.
         number: its place among the tensors of its frame.
         source: the innermost module that it comes from.
-        scattered: whether an uneven all-to-all left its numbers out of order in memory, so that no view of it is had.
+        gaps: the dimensions along which a conversion of uneven parts left gaps in memory.
     """
 
     shape: tuple[int, ...]
@@ -42,7 +44,7 @@ class Tensor:
     cause: Cause | None = None
     number: int = field(default=-1)
     source: str = ""
-    scattered: bool = False
+    gaps: Gaps = frozenset()
 
     @property
     def plain(self) -> bool:
@@ -92,10 +94,14 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """A gradient that arrives at a tensor: how it really lies, and what a DTensor's claims. `None`: not known."""
+    """A gradient that arrives at a tensor: how it really lies, and what a DTensor's claims. `None`: not known.
+
+    `gaps` are the dimensions along which a conversion of uneven parts left gaps in memory.
+    """
 
     truth: Layout | None
     claim: Layout | None
+    gaps: Gaps = frozenset()
 
     @property
     def honest(self) -> bool:

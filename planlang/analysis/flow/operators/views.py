@@ -27,11 +27,13 @@ def carried(before: Sequence[int], after: Sequence[int], cut: int, ranks: int) -
     Raises:
         Refusal: the reshape goes through the parts.
     """
-    if before[cut] == 1:
-        raise Refusal(Fault.CUT, f"dimension {cut} has length 1 and is sharded", blame=(0,))
-    for left, right in _groups(before, after):
+    for left, right in groups(before, after):
         if cut not in left:
             continue
+        if before[cut] == 1:
+            if len(left) == len(right) == 1:
+                return right[0]
+            break
         outer = [dim for dim in left if before[dim] != 1]
         kept = [dim for dim in right if after[dim] != 1]
         if len(outer) == 1 and len(kept) == 1:
@@ -45,10 +47,10 @@ def carried(before: Sequence[int], after: Sequence[int], cut: int, ranks: int) -
             text = f"the reshape makes a dimension of {after[kept[0]]}, which {ranks} ranks do not divide"
             raise Refusal(Fault.CUT, text, crashes=None, blame=(0,))
         return kept[0]
-    raise Refusal(Fault.CUT, f"the reshape goes through dimension {cut}", blame=(0,))
+    raise Refusal(Fault.CUT, f"the reshape goes through dimension {cut}, of length {before[cut]}", blame=(0,))
 
 
-def _groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+def groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
     """The smallest runs of dimensions that hold the same numbers before and after."""
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0

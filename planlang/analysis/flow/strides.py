@@ -1,0 +1,115 @@
+"""Which reshapes of a DTensor torch refuses since a rank's numbers do not lie side by side in memory.
+
+A conversion that pads an uneven part before a collective cuts the padding off after it, and what is left has gaps
+(`Shard._unpad_for_new_shard_dim` and `_reduce_shard_tensor`, torch 2.13). A view cannot merge a dimension with gaps
+into the one before it. An all-gather leaves none: torch copies its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+from planlang.analysis.flow.conflict import Conflict, Fault
+from planlang.analysis.flow.operators import views
+from planlang.analysis.flow.state import Gaps, Tensor
+from planlang.analysis.flow.tape import collective
+from planlang.layout import Layout, Shard, shard_size
+
+RESHAPES = ("view", "reshape", "flatten", "unflatten", "ravel", "view_as", "reshape_as")
+# Operators whose result, or the gradient of whose input, can be the very tensor that came in.
+_SAME = frozenset({"add", "iadd", "radd", "sub", "to", "type_as", "float", "double", "contiguous", "clone", "dropout"})
+
+
+def left_by(source: Layout | None, target: Layout, shape: Sequence[int], ranks: int) -> Gaps:
+    """The dimensions along which a conversion leaves gaps."""
+    if source is None or collective(source, target) not in ("all_to_all", "reduce_scatter"):
+        return frozenset()
+    cut = {each.dim for each in (source, target) if isinstance(each, Shard)}
+    return frozenset(dim for dim in cut if shape[dim] % ranks)
+
+
+def kept(operator: str, gaps: Gaps, dims: int) -> Gaps:
+    """The gaps that may be left after an operator, `dims` dimensions in its result; most write anew, without any."""
+    name = operator.rpartition(".")[2].strip("_")
+    if not gaps or name in _SAME:
+        return gaps
+    return frozenset(range(dims)) if name in views.RULES else frozenset()
+
+
+def check_linear(tensor: Tensor, layout: Layout | None, gaps: Gaps) -> None:
+    """A linear layer flattens the leading dimensions of its input, and in backward those of its gradient.
+
+    Args:
+        tensor: the input or the result.
+        layout: how that, or its gradient, lies.
+        gaps: where that has gaps.
+
+    Raises:
+        Conflict: torch does not flatten it.
+    """
+    shape, ranks, last = tensor.seen_shape(), tensor.ranks, len(tensor.shape) - 1
+    if last < 2:
+        return
+    if _merges(shape, layout, gaps, range(last), ranks):
+        text = "a linear layer flattens its input, which an exchange of uneven parts left with gaps in memory"
+        raise Conflict(Fault.UNEVEN, text, crashes=True, tensors=(tensor,))
+    if not isinstance(layout, Shard) or layout.dim == last:
+        return
+    length = shape[layout.dim]
+    if length == 1:
+        text = f"a linear layer flattens its input, and dimension {layout.dim} of length 1 is sharded"
+        raise Conflict(Fault.CUT, text, crashes=True, tensors=(tensor,))
+    if length % ranks and layout.dim != last - 1:
+        text = f"a linear layer flattens its input, and dimension {layout.dim} is cut unevenly"
+        raise Conflict(Fault.UNEVEN, text, crashes=True, tensors=(tensor,))
+
+
+def check_reshape(operator: str, tensor: Tensor, layout: Layout | None, gaps: Gaps, after: Sequence[int]) -> None:
+    """A reshape of a DTensor is a view of each rank's part.
+
+    Args:
+        operator: its name; others than reshapes pass.
+        tensor: the input, or in backward the result.
+        layout: how that, or its gradient, lies.
+        gaps: where that has gaps.
+        after: the shape that it gets.
+
+    Raises:
+        Conflict: torch does not reshape it.
+    """
+    if operator.rpartition(".")[2].strip("_") not in RESHAPES:
+        return
+    for before, kept in views.groups(tensor.shape, after):
+        if _merges(tensor.shape, layout, gaps, before, tensor.ranks):
+            text = "it is reshaped, and an exchange of uneven parts left it with gaps in memory"
+            raise Conflict(Fault.UNEVEN, text, crashes=True, tensors=(tensor,))
+        if isinstance(layout, Shard) and layout.dim in before:
+            fault = _refused(tensor, layout.dim, before, [after[dim] for dim in kept])
+            if fault:
+                text = f"the reshape goes through dimension {layout.dim}, which is sharded"
+                raise Conflict(fault, text, crashes=True, tensors=(tensor,))
+
+
+def _refused(tensor: Tensor, cut: int, before: Sequence[int], after: Sequence[int]) -> Fault | None:
+    """What torch says against a reshape of the dimensions `before`, of which one is cut, to the sizes `after`."""
+    sizes, ranks = tensor.shape, tensor.ranks
+    if sizes[cut] == 1:
+        return None if [sizes[dim] for dim in before] == list(after) else Fault.CUT
+    before, after = [dim for dim in before if sizes[dim] != 1], [size for size in after if size != 1]
+    if len(before) == len(after) == 1:
+        return None
+    if sizes[cut] % ranks and (cut != before[-1] or len(after) > 1):
+        return Fault.UNEVEN
+    return Fault.CUT if len(after) > 1 and (cut != before[0] or after[0] % ranks) else None
+
+
+def _merges(shape: Sequence[int], layout: Layout | None, gaps: Gaps, dims: Iterable[int], ranks: int) -> bool:
+    """Whether these dimensions, made one, have a gap between two numbers on some rank."""
+    inner = list(dims)
+    cut = layout.dim if isinstance(layout, Shard) else None
+    for rank in range(ranks):
+        sizes = [shard_size(size, ranks, rank) if dim == cut else size for dim, size in enumerate(shape)]
+        if any(dim in gaps and sizes[dim] > 1 and prod(sizes[inner[0] : dim]) > 1 for dim in inner[1:]):
+            return True
+    return False
