@@ -181,7 +181,7 @@ class _Walk:
                     continue
                 honest = out.honest and x.honest and gradient.honest
                 claim = pull(out.claim, x.claim, gradient.claim)
-                gaps = strides.kept(step.operator, gradient.gaps, len(x.shape))
+                gaps = strides.kept(step.operator, gradient.gaps, len(x.shape), step.back)
                 if honest:
                     layout = claim or REPLICATE
                     self._give(x, Gradient(layout, layout, gaps), split)
@@ -218,7 +218,7 @@ class _Walk:
         for part in adjoint.parts(step, out, gradient.claim, out.ranks):
             for each in part.conversions:
                 self._move(each.source, each.target, each.tensor, step.module, out.cause, certain=each.certain)
-            gaps = strides.kept(step.operator, gradient.gaps, len(part.tensor.shape))
+            gaps = strides.kept(step.operator, gradient.gaps, len(part.tensor.shape), step.back)
             self._give(part.tensor, Gradient(part.layout, part.layout, gaps), None)
         return True
 

@@ -10,10 +10,10 @@ from planlang.analysis.coverage import placement
 from planlang.analysis.flow import boundaries, dtensors, strides
 from planlang.analysis.flow.cause import Applied, Cause
 from planlang.analysis.flow.conflict import Conflict, Fault
-from planlang.analysis.flow.operators import Operand, Refusal, Run, rule_of
+from planlang.analysis.flow.operators import Operand, Refusal, Run, rule_of, views
 from planlang.analysis.flow.operators.base import tensors
 from planlang.analysis.flow.sizes import Sizes
-from planlang.analysis.flow.state import REPLICATE, Tensor, normalized
+from planlang.analysis.flow.state import REPLICATE, Gaps, Tensor, normalized
 from planlang.analysis.flow.tape import (
     Boundary,
     Called,
@@ -292,19 +292,19 @@ class Frame:
 
     def _results(self, op: Op, found: Sequence[Tensor], layouts: Sequence[tuple[Layout | None, Layout | None]]) -> None:
         cause = _cause(found)
+        order = views.order_of(Run(op, (), (), self.setup.ranks, self._sizes.number), found[0].shape) if found else ()
+        gaps: Gaps = frozenset[int]().union(*(each.gaps for each in found))
         outs = []
         for value, (truth, claim) in zip(op.outs, layouts, strict=True):
             outs.append(self.new(self._values[value], truth, claim, cause))
             outs[-1].source = next((each.source for each in found if each.source), "")
-            outs[-1].gaps = strides.kept(
-                op.name, frozenset().union(*(each.gaps for each in found)), len(outs[-1].shape)
-            )
+            outs[-1].gaps = strides.kept(op.name, gaps, len(outs[-1].shape), order)
             if isinstance(claim, Partial) and dtensors.looks_up(self, op, found):
                 self.looked_up.add(outs[-1].number)
             self.env[value] = outs[-1]
         ins = tuple(each for each in found if each.grad)
         if ins and any(out.grad for out in outs):
-            self.trail.steps.append(Computed(ins, tuple(outs), op.name, self.module, tuple(found), self.used))
+            self.trail.steps.append(Computed(ins, tuple(outs), op.name, self.module, tuple(found), self.used, order))
         self.used = ()
 
     def _unknown(self, op: Op) -> None:

@@ -29,11 +29,20 @@ def left_by(source: Layout | None, target: Layout, shape: Sequence[int], ranks: 
     return frozenset(dim for dim in cut if shape[dim] % ranks)
 
 
-def kept(operator: str, gaps: Gaps, dims: int) -> Gaps:
-    """The gaps that may be left after an operator, `dims` dimensions in its result; most write anew, without any."""
+def kept(operator: str, gaps: Gaps, dims: int, order: Sequence[int] = ()) -> Gaps:
+    """The gaps that may be left after an operator; most write anew, without any.
+
+    Args:
+        operator: its name.
+        gaps: those of its input.
+        dims: how many dimensions its result has.
+        order: where it moves dimensions, which of the input each of the result is.
+    """
     name = operator.rpartition(".")[2].strip("_")
     if not gaps or name in _SAME:
         return gaps
+    if order:
+        return frozenset(order.index(dim) for dim in gaps)
     return frozenset(range(dims)) if name in views.RULES else frozenset()
 
 
@@ -105,11 +114,17 @@ def _refused(tensor: Tensor, cut: int, before: Sequence[int], after: Sequence[in
 
 
 def _merges(shape: Sequence[int], layout: Layout | None, gaps: Gaps, dims: Iterable[int], ranks: int) -> bool:
-    """Whether these dimensions, made one, have a gap between two numbers on some rank."""
+    """Whether these dimensions, made one, have a gap between two numbers on some rank.
+
+    Along the dimension that is cut the padding was behind the short parts alone.
+    """
     inner = list(dims)
     cut = layout.dim if isinstance(layout, Shard) else None
-    for rank in range(ranks):
+    for rank in range(ranks if gaps else 0):
         sizes = [shard_size(size, ranks, rank) if dim == cut else size for dim, size in enumerate(shape)]
-        if any(dim in gaps and sizes[dim] > 1 and prod(sizes[inner[0] : dim]) > 1 for dim in inner[1:]):
+        padded = [
+            dim for dim in inner[1:] if dim in gaps and (dim != cut or sizes[dim] < shard_size(shape[dim], ranks))
+        ]
+        if any(sizes[dim] > 1 and prod(sizes[inner[0] : dim]) > 1 for dim in padded):
             return True
     return False

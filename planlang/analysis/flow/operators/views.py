@@ -169,6 +169,12 @@ def _order(run: Run, dims: int) -> list[int]:
     raise Refusal(Fault.UNKNOWN, f"the dimensions of `{name}` are not known here")
 
 
+def order_of(run: Run, shape: Sequence[int]) -> tuple[int, ...]:
+    """Which dimension of the input each dimension of the result is; empty if the operator moves none."""
+    moves = RULES.get(run.name.strip("_")) is _moved
+    return tuple(_order(run, len(shape))) if moves else ()
+
+
 def _unsqueeze(run: Run) -> tuple[Layout, ...]:
     operand = run.operands[0]
     at = (run.integer(run.argument(1, "dim")) or 0) % (operand.dims + 1)
