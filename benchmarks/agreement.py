@@ -2,7 +2,7 @@
 
 Prints how often each fate of a plan met each answer, by kind of plan, and every plan on which the two disagree. A
 wrong plan that is called right is a bug of the checker: the exit status says whether there was one. A right plan that
-is called wrong is simulated again at batch 3 and length 10: if it is wrong there, it was right by its size alone.
+is called wrong is simulated again with another length, batch or head: what makes it wrong says why it was right.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ from planlang.plan.styles import Prepare, Skip
 
 VERDICTS = ("right", "gradient", "forward", "crash")
 KINDS = ("right", "one", "one_layer", "two", "mixed", "some", "random")
-BY_SIZE = "right by its size alone: at batch 3 and length 10 the same plan is wrong"
+BY_LENGTH = "right at length 1 alone: attention over one token does not depend on queries and keys"
+BY_BATCH = "right at batch 2 alone: at batch 3 the same plan is wrong"
+BY_HEAD = "right for its head alone: ids were gathered to copies of themselves, of which a classifier reads the first"
+NOT_EXPLAINED = "not explained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +104,14 @@ def _kinds(twin: str, layers: int) -> Mapping[str, Kind]:
 
 
 def reason(case: Case) -> str:
-    """Why a right plan is called wrong, as far as that has a name."""
-    larger = replace(case, batch=3, length=10)
-    if larger != case and simulated(larger)["verdict"] != "right":
-        return BY_SIZE
-    return "not explained"
+    """Why a right plan is called wrong, as far as that has a name; told by what is wrong if one thing is changed."""
+    changes = {
+        BY_LENGTH: replace(case, length=10),
+        BY_BATCH: replace(case, batch=3),
+        BY_HEAD: replace(case, twin=case.twin.replace("_score", "")),
+    }
+    wrong = (why for why, other in changes.items() if other != case and simulated(other)["verdict"] != "right")
+    return next(wrong, NOT_EXPLAINED)
 
 
 def table(rows: list[tuple[str, bool]]) -> str:

@@ -27,14 +27,29 @@ from planlang.analysis.flow.tape import (
     collective,
 )
 from planlang.layout import Layout, Partial, Shard
-from planlang.model.graph import Argument, Call, Enter, Event, Graph, Guard, Leave, Op, Ref, Value, refs, sized
+from planlang.model.graph import (
+    Argument,
+    Call,
+    Dim,
+    Enter,
+    Event,
+    Graph,
+    Guard,
+    Leave,
+    Op,
+    Ref,
+    Size,
+    Value,
+    refs,
+    sized,
+)
 from planlang.model.tree import Kind, Node
 from planlang.model.tree import Parameter as Shape
 from planlang.plan.styles import Custom, Replicated
 from planlang.plan.styles import Sequence as SequenceStyle
 
 # Operators that look at their other tensors for no more than a dtype or a shape.
-_FIRST_ONLY = {"type_as", "to", "expand_as", "view_as", "reshape_as", "new_zeros", "new_ones", "new_full", "new_empty"}
+_FIRST_ONLY = {"type_as", "to", "new_zeros", "new_ones", "new_full", "new_empty"}
 _FIRST_ONLY |= {"zeros_like", "ones_like", "empty_like", "full_like"}
 
 
@@ -234,6 +249,7 @@ class Frame:
         if any(scope.opaque for scope in self._scopes):
             self._unknown(op)
             return
+        op = self._spelt_out(op)
         values = list(tensors(op))
         found = [self.tensor(value) for value in values]
         if op.name.rpartition(".")[2] in _FIRST_ONLY:
@@ -250,6 +266,17 @@ class Frame:
                 self._unknown(op)
             return
         self._unknown(op)
+
+    def _spelt_out(self, op: Op) -> Op:
+        """A reshape to the shape of another tensor, as one to its sizes."""
+        name, _, like = op.name.rpartition("_")
+        if like != "as" or len(op.args) != 2 or not isinstance(op.args[1], Ref):
+            return op
+        if name.rpartition(".")[2] not in ("view", "reshape", "expand"):
+            return op
+        other = op.args[1].value
+        sizes = (Size(size, Dim(other, dim)) for dim, size in enumerate(self.shape(other)))
+        return replace(op, name=name, args=(op.args[0], *sizes))
 
     def _layouts(self, op: Op, found: list[Tensor]) -> list[tuple[Layout | None, Layout | None]]:
         """Truth and claim of each result."""

@@ -16,7 +16,7 @@ from planlang.analysis.flow.state import Gaps, Tensor
 from planlang.analysis.flow.tape import collective
 from planlang.layout import Layout, Shard, shard_size
 
-RESHAPES = ("view", "reshape", "flatten", "unflatten", "ravel", "view_as", "reshape_as")
+RESHAPES = ("view", "reshape", "flatten", "unflatten", "ravel")
 # Operators whose result, or the gradient of whose input, can be the very tensor that came in.
 _SAME = frozenset({"add", "iadd", "radd", "sub", "to", "type_as", "float", "double", "contiguous", "clone", "dropout"})
 

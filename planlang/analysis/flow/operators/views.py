@@ -212,12 +212,22 @@ def _flatten(run: Run) -> tuple[Layout, ...]:
     operand = run.operands[0]
     if operand.sharded is None:
         return (operand.layout,)
-    return (Shard(carried(operand.shape, run.outs[0], operand.sharded, run.ranks)),)
+    out = run.outs[0]
+    layout = Shard(carried(operand.shape, out, operand.sharded, run.ranks))
+    if run.name.strip("_") == "unflatten" and not run.distributed:
+        dim = (run.integer(run.argument(1, "dim")) or 0) % operand.dims
+        for rank in run.edges:
+            have = local(operand.shape, operand.layout, run.ranks, rank)[dim]
+            sizes = _inferred(run.integers(run.argument(2, "sizes"), rank) or (), have)
+            if sizes != local(out, layout, run.ranks, rank)[dim : dim + len(sizes)]:
+                text = f"on a rank it makes {_shape(sizes)} of a dimension of {have}"
+                raise Refusal(Fault.CUT, text, crashes=True, blame=(0,))
+    return (layout,)
 
 
 RULES = (
-    dict.fromkeys(("view", "reshape", "view_as", "reshape_as"), _reshape)
+    dict.fromkeys(("view", "reshape"), _reshape)
     | dict.fromkeys(("flatten", "unflatten", "ravel"), _flatten)
     | dict.fromkeys(("transpose", "permute", "movedim", "moveaxis", "swapaxes", "swapdims", "t", "get"), _moved)
-    | {"unsqueeze": _unsqueeze, "squeeze": _squeeze, "expand": _expand, "expand_as": _expand}
+    | {"unsqueeze": _unsqueeze, "squeeze": _squeeze, "expand": _expand}
 )
