@@ -281,6 +281,8 @@ class Frame:
     def _layouts(self, op: Op, found: list[Tensor]) -> list[tuple[Layout | None, Layout | None]]:
         """Truth and claim of each result."""
         if all(each.claim is None for each in found):
+            if found and found[0].gaps:
+                strides.check_reshape(op.name, found[0], found[0].truth, found[0].gaps, self.shape(op.outs[0]))
             truths = self.run(op, found, [each.truth for each in found])
             if op.mutates and not all(each.whole for each in found):
                 raise Conflict(Fault.UNKNOWN, "it writes into a part of a tensor in place", tensors=tuple(found))

@@ -57,25 +57,13 @@ def check_linear(tensor: Tensor, layout: Layout | None, gaps: Gaps) -> None:
     Raises:
         Conflict: torch does not flatten it.
     """
-    shape, ranks, last = tensor.seen_shape(), tensor.ranks, len(tensor.shape) - 1
-    if last < 2:
-        return
-    if _merges(shape, layout, gaps, range(last), ranks):
-        text = "a linear layer flattens its input, which an exchange of uneven parts left with gaps in memory"
-        raise Conflict(Fault.UNEVEN, text, crashes=True, tensors=(tensor,))
-    if not isinstance(layout, Shard) or layout.dim == last:
-        return
-    length = shape[layout.dim]
-    if length == 1:
-        text = f"a linear layer flattens its input, and dimension {layout.dim} of length 1 is sharded"
-        raise Conflict(Fault.CUT, text, crashes=True, tensors=(tensor,))
-    if length % ranks and layout.dim != last - 1:
-        text = f"a linear layer flattens its input, and dimension {layout.dim} is cut unevenly"
-        raise Conflict(Fault.UNEVEN, text, crashes=True, tensors=(tensor,))
+    shape = tensor.seen_shape()
+    if len(shape) > 2:
+        _check("a linear layer flattens its input", tensor, layout, gaps, (prod(shape[:-1]), shape[-1]))
 
 
 def check_reshape(operator: str, tensor: Tensor, layout: Layout | None, gaps: Gaps, after: Sequence[int]) -> None:
-    """A reshape of a DTensor is a view of each rank's part.
+    """A reshape of a DTensor is a view of each rank's part; of plain tensors only `view` is one.
 
     Args:
         operator: its name; others than reshapes pass.
@@ -87,22 +75,27 @@ def check_reshape(operator: str, tensor: Tensor, layout: Layout | None, gaps: Ga
     Raises:
         Conflict: torch does not reshape it.
     """
-    if operator.rpartition(".")[2].strip("_") not in RESHAPES:
+    if operator.rpartition(".")[2].strip("_") not in (("view",) if tensor.plain else RESHAPES):
         return
-    for before, kept in views.groups(tensor.shape, after):
-        if _merges(tensor.shape, layout, gaps, before, tensor.ranks):
-            text = "it is reshaped, and an exchange of uneven parts left it with gaps in memory"
+    _check("it is reshaped", tensor, layout, gaps, after)
+
+
+def _check(what: str, tensor: Tensor, layout: Layout | None, gaps: Gaps, after: Sequence[int]) -> None:
+    shape, ranks = tensor.shape if tensor.plain else tensor.seen_shape(), tensor.ranks
+    for before, kept in views.groups(shape, after):
+        if _merges(shape, layout, gaps, before, ranks):
+            text = f"{what}, and an exchange of uneven parts left it with gaps in memory"
             raise Conflict(Fault.UNEVEN, text, crashes=True, tensors=(tensor,))
-        if isinstance(layout, Shard) and layout.dim in before:
-            fault = _refused(tensor, layout.dim, before, [after[dim] for dim in kept])
+        if isinstance(layout, Shard) and layout.dim in before and not tensor.plain:
+            fault = _refused(shape, ranks, layout.dim, before, [after[dim] for dim in kept])
             if fault:
-                text = f"the reshape goes through dimension {layout.dim}, which is sharded"
+                uneven = "is cut unevenly" if fault is Fault.UNEVEN else f"of length {shape[layout.dim]} is sharded"
+                text = f"{what}, and dimension {layout.dim} {uneven}"
                 raise Conflict(fault, text, crashes=True, tensors=(tensor,))
 
 
-def _refused(tensor: Tensor, cut: int, before: Sequence[int], after: Sequence[int]) -> Fault | None:
+def _refused(sizes: Sequence[int], ranks: int, cut: int, before: Sequence[int], after: Sequence[int]) -> Fault | None:
     """What torch says against a reshape of the dimensions `before`, of which one is cut, to the sizes `after`."""
-    sizes, ranks = tensor.shape, tensor.ranks
     if sizes[cut] == 1:
         return None if [sizes[dim] for dim in before] == list(after) else Fault.CUT
     before, after = [dim for dim in before if sizes[dim] != 1], [size for size in after if size != 1]
@@ -125,6 +118,6 @@ def _merges(shape: Sequence[int], layout: Layout | None, gaps: Gaps, dims: Itera
         padded = [
             dim for dim in inner[1:] if dim in gaps and (dim != cut or sizes[dim] < shard_size(shape[dim], ranks))
         ]
-        if any(sizes[dim] > 1 and prod(sizes[inner[0] : dim]) > 1 for dim in padded):
+        if any(prod(sizes[dim : inner[-1] + 1]) > 1 and prod(sizes[inner[0] : dim]) > 1 for dim in padded):
             return True
     return False
