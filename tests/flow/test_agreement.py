@@ -123,6 +123,6 @@ def test_simulated_plans_are_called_what_they_are(kind: str) -> None:
 
 def test_the_sample_of_simulated_plans_is_still_true() -> None:
     worker = Worker()
-    rows = TRUTH[::14]
-    assert [row for row in rows if worker.run(Case.from_dict(row))["verdict"] != row["verdict"]] == []
+    changed = [row for row in TRUTH[::20] if worker.run(Case.from_dict(row))["verdict"] != row["verdict"]]
     worker.close()
+    assert changed == []
