@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from contextlib import suppress
+from typing import IO, Any
 
 from benchmarks.truth.case import ROOT, Case
 
@@ -22,6 +23,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
         self._lines: queue.Queue[str] = queue.Queue()
         self._done = 0
 
@@ -53,9 +55,12 @@ class Worker:
 
     def close(self) -> None:
         """Ends the process."""
-        if self._process is not None:
+        if self._process is not None and self._process.stdin is not None and self._reader is not None:
             self._process.kill()
             self._process.wait()
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
+            self._reader.join()
         self._process = None
 
     def _start(self) -> None:
@@ -70,12 +75,14 @@ class Worker:
             text=True,
         )
         self._lines, self._done = queue.Queue(), 0
-        threading.Thread(target=_forward, args=(self._process.stdout, self._lines), daemon=True).start()
+        self._reader = threading.Thread(target=_forward, args=(self._process.stdout, self._lines), daemon=True)
+        self._reader.start()
 
 
-def _forward(stream: Iterable[str], lines: queue.Queue[str]) -> None:
-    for line in stream:
-        lines.put(line)
+def _forward(stream: IO[str], lines: queue.Queue[str]) -> None:
+    with stream:
+        for line in stream:
+            lines.put(line)
     lines.put("")  # the end
 
 

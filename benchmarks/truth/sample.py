@@ -28,14 +28,12 @@ TWINS = {
     "phi3": 10,
     "qwen3_moe": 5,
 }
-FIRST = {"one": 90, "one_layer": 10}  # the kinds of the first part
-SECOND = {"two": 35, "mixed": 25, "some": 15, "random": 25}
-FIRST_PART = 0.6
+KINDS = {"one": 40, "one_layer": 5, "two": 23, "mixed": 10, "some": 7, "random": 15}
 SHAPES = {(3, 10): 60, (3, 1): 20, (2, 10): 12, (2, 1): 8}  # batch and length
 
 
 def cases(count: int, seed: int) -> Iterator[Case]:
-    """Every right plan first, then `count` others: edits of one entry before the rest. No case comes twice."""
+    """Every right plan first, then `count` others of all kinds in turn. No case comes twice."""
     draw = random.Random(seed)
     seen: set[str] = set()
     for case in _right():
@@ -43,7 +41,7 @@ def cases(count: int, seed: int) -> Iterator[Case]:
         yield case
     made = 0
     while made < count:
-        case = _drawn(FIRST if made < count * FIRST_PART else SECOND, draw)
+        case = _drawn(draw)
         if case.id not in seen and case.styles:
             seen.add(case.id)
             made += 1
@@ -60,8 +58,8 @@ def _right() -> Iterator[Case]:
                 yield Case(twin=twin, tp=tp, batch=batch, length=length, styles=spelt, kind="right", edit=name)
 
 
-def _drawn(kinds: dict[str, int], draw: random.Random) -> Case:
-    kind, twin = _choice(kinds, draw), _choice(TWINS, draw)
+def _drawn(draw: random.Random) -> Case:
+    kind, twin = _choice(KINDS, draw), _choice(TWINS, draw)
     layers = 2 if kind == "one_layer" or draw.random() < 0.05 else 1
     attention = "eager" if draw.random() < 0.08 else "sdpa"
     classes = shared("twins").module_names(twin, layers)

@@ -1,12 +1,22 @@
-"""The walks against what is known of plans: right ones are found right, and each known mistake is found."""
+"""The walks against what is known of plans: right ones are found right, and each known mistake is found.
+
+`truth.jsonl` is a sample of what `python -m benchmarks.truth` and `python -m benchmarks.truth.hunt` simulated: two
+entries changed, entries dropped, mixtures, random plans, and plans that the walks once called right and are not.
+"""
 
 from __future__ import annotations
 
+import json
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import nn
 
+from benchmarks.agreement import answer
+from benchmarks.truth.case import Case
+from benchmarks.truth.pool import Worker
 from planlang.analysis.flow.cause import Applied
 from planlang.analysis.flow.conflict import Fault
 from planlang.analysis.flow.forward import Setup
@@ -95,3 +105,24 @@ def test_packed_projections_may_not_be_cut() -> None:
     styles["model.layers.0.mlp.gate_up_proj"] = Colwise()
     styles["model.layers.0.mlp.down_proj"] = Rowwise()
     assert Fault.PACKED in {conflict.fault for conflict, _ in walked("phi3", styles).conflicts}
+
+
+TRUTH = [json.loads(line) for line in Path(__file__).with_name("truth.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("kind", ["hunt", "mixed", "random", "some", "two"])
+def test_simulated_plans_are_called_what_they_are(kind: str) -> None:
+    rows: list[dict[str, Any]] = [row for row in TRUTH if row["kind"] == kind]
+    assert {row["verdict"] for row in rows} >= {"right", "crash"}
+    called = {index: answer(Case.from_dict(row)) for index, row in enumerate(rows)}
+    assert [rows[index] for index, got in called.items() if got.right and rows[index]["verdict"] != "right"] == []
+    assert [
+        (rows[index], got.why) for index, got in called.items() if not got.right and rows[index]["verdict"] == "right"
+    ] == []
+
+
+def test_the_sample_of_simulated_plans_is_still_true() -> None:
+    worker = Worker()
+    changed = [row for row in TRUTH[::20] if worker.run(Case.from_dict(row))["verdict"] != row["verdict"]]
+    worker.close()
+    assert changed == []

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from planlang.analysis.flow import adjoint, choice
+from planlang.analysis.flow import adjoint, choice, strides
 from planlang.analysis.flow.cause import Cause
+from planlang.analysis.flow.conflict import Conflict
 from planlang.analysis.flow.forward import Frame
 from planlang.analysis.flow.state import REPLICATE, Gradient, Tensor, for_gradient
 from planlang.analysis.flow.tape import Called, Computed, Converted, Move, Parameter, Unwrapped, Wrapped, collective
@@ -134,6 +135,8 @@ class _Walk:
     def _sum(self, tensor: Tensor, came: list[Gradient]) -> Gradient:
         if any(each.truth is None for each in came):
             return Gradient(None, came[0].claim)
+        if len(came) > 1:  # a sum is written anew, without gaps
+            came = [Gradient(each.truth, each.claim) for each in came]
         kinds = set(came)
         if len(kinds) == 1:
             return came[0]
@@ -164,9 +167,7 @@ class _Walk:
     def _computed(self, step: Computed) -> None:
         for out in step.outs:
             gradient = self._total(out) if out.grad else None
-            if gradient is None:
-                continue
-            if self._chosen(step, out, gradient):
+            if gradient is None or not self._reshaped(step, out, gradient) or self._chosen(step, out, gradient):
                 continue
             for x in step.ins:
                 if not x.grad:
@@ -180,14 +181,33 @@ class _Walk:
                     continue
                 honest = out.honest and x.honest and gradient.honest
                 claim = pull(out.claim, x.claim, gradient.claim)
+                gaps = strides.kept(step.operator, gradient.gaps, len(x.shape), step.back)
                 if honest:
                     layout = claim or REPLICATE
-                    self._give(x, Gradient(layout, layout), split)
+                    self._give(x, Gradient(layout, layout, gaps), split)
                 elif claim is None or truth is None:
                     self._wrong("claim", None, x, gradient, split, step.module)
                     self._give(x, Gradient(None, x.claim), split)
                 else:
-                    self._give(x, Gradient(truth, claim), split)
+                    self._give(x, Gradient(truth, claim, gaps), split)
+
+    def _reshaped(self, step: Computed, out: Tensor, gradient: Gradient) -> bool:
+        """Whether torch reshapes a DTensor's gradient as the backward pass needs it; where not, that is recorded."""
+        if out.claim is None or gradient.claim is None:
+            return True
+        try:
+            if step.operator.endswith("linear"):
+                strides.check_linear(out, gradient.claim, gradient.gaps)
+            else:
+                strides.check_reshape(step.operator, out, gradient.claim, gradient.gaps, step.operands[0].shape)
+        except Conflict as conflict:
+            conflict.module, conflict.operator = step.module, step.operator
+            conflict.text = f"in the backward pass {conflict.text}"
+            self._frame.record(conflict)
+            for x in step.ins:
+                self._give(x, Gradient(None, x.claim), None)
+            return False
+        return True
 
     def _chosen(self, step: Computed, out: Tensor, gradient: Gradient) -> bool:
         """Walks back through an operator on DTensors for which DTensor must convert; else does nothing."""
@@ -198,7 +218,8 @@ class _Walk:
         for part in adjoint.parts(step, out, gradient.claim, out.ranks):
             for each in part.conversions:
                 self._move(each.source, each.target, each.tensor, step.module, out.cause, certain=each.certain)
-            self._give(part.tensor, Gradient(part.layout, part.layout), None)
+            gaps = strides.kept(step.operator, gradient.gaps, len(part.tensor.shape), step.back)
+            self._give(part.tensor, Gradient(part.layout, part.layout, gaps), None)
         return True
 
     def _wrapped(self, step: Wrapped) -> None:
@@ -208,10 +229,11 @@ class _Walk:
         target = for_gradient(step.out.claim)
         split = self._split_of(step.out)
         if gradient.claim == target or gradient.truth is None:
-            self._give(step.source, Gradient(gradient.truth, None), split)
+            self._give(step.source, Gradient(gradient.truth, None, gradient.gaps), split)
         elif gradient.honest:
             self._move(gradient.claim, target, step.out, self._module(step.out), step.out.cause)
-            self._give(step.source, Gradient(target, None), None)
+            gaps = strides.left_by(gradient.claim, target, step.out.shape, step.out.ranks)
+            self._give(step.source, Gradient(target, None, gaps), None)
         else:
             self._wrong("claim", None, step.out, gradient, split, self._module(step.out))
             self._give(step.source, Gradient(None, None), split)
@@ -223,7 +245,7 @@ class _Walk:
         claim = step.grad or for_gradient(step.source.claim)
         split = self._split_of(step.out)
         if step.grad is None:
-            self._give(step.source, Gradient(gradient.truth, claim), split)
+            self._give(step.source, Gradient(gradient.truth, claim, gradient.gaps), split)
             return
         # `ReplicateParallel`: the parameter's own layout is restored call by call, inside autograd.
         if gradient.truth == claim:
@@ -248,7 +270,8 @@ class _Walk:
             self._give(step.source, gradient, split)
         elif gradient.honest:
             self._move(gradient.claim, target, step.out, step.module, step.cause)
-            self._give(step.source, Gradient(target, target), None)
+            gaps = strides.left_by(gradient.claim, target, step.out.shape, step.out.ranks)
+            self._give(step.source, Gradient(target, target, gaps), None)
         else:
             self._wrong("claim", None, step.out, gradient, split, step.module)
             self._give(step.source, Gradient(None, target), split)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from planlang.analysis.flow import choice
+from planlang.analysis.flow import choice, strides
 from planlang.analysis.flow.conflict import Conflict, Fault
 from planlang.analysis.flow.operators import pointwise, views
 from planlang.analysis.flow.state import REPLICATE, Tensor
@@ -28,7 +28,7 @@ def layouts(frame: Frame, op: Op, found: list[Tensor]) -> list[tuple[Layout | No
     Raises:
         Conflict: torch raises, or a tensor is not what it claims to be where that matters.
     """
-    _flattened(frame, op, found)
+    _reshaped(op, found, frame)
     claims = [each.claim or REPLICATE for each in found]
     if all(each.honest for each in found):
         try:
@@ -54,23 +54,13 @@ def layouts(frame: Frame, op: Op, found: list[Tensor]) -> list[tuple[Layout | No
     return list(zip(true, claimed, strict=True))
 
 
-def _flattened(frame: Frame, op: Op, found: list[Tensor]) -> None:
-    """A linear layer flattens its input's leading dimensions, which DTensor does not do for every cut."""
-    if not op.name.endswith("linear") or not isinstance(found[0].claim, Shard):
-        return
-    x, dim, dims = found[0], found[0].claim.dim, len(found[0].shape)
-    if dims > 2 and x.scattered:
-        text = "a linear layer flattens its input, which an all-to-all of uneven parts left out of order in memory"
-        raise Conflict(Fault.UNEVEN, text, crashes=True, tensors=(x,))
-    if dims < 3 or dim == dims - 1:
-        return
-    length = x.seen_shape()[dim]
-    if length == 1:
-        text = f"a linear layer flattens its input, and dimension {dim} of length 1 is sharded"
-        raise Conflict(Fault.CUT, text, crashes=True, tensors=(x,))
-    if length % frame.setup.ranks and dim != dims - 2:
-        text = f"a linear layer flattens its input, and dimension {dim} is cut unevenly"
-        raise Conflict(Fault.UNEVEN, text, crashes=True, tensors=(x,))
+def _reshaped(op: Op, found: Sequence[Tensor], frame: Frame) -> None:
+    """A reshape, or a linear layer's of its input, is a view of each rank's part, which torch does not always give."""
+    x = found[0]
+    if op.name.endswith("linear"):
+        strides.check_linear(x, x.claim, x.gaps)
+    elif x.gaps and op.outs:
+        strides.check_reshape(op.name, x, x.claim, x.gaps, frame.shape(op.outs[0]))
 
 
 def looks_up(frame: Frame, op: Op, found: Sequence[Tensor]) -> bool:
@@ -128,7 +118,7 @@ def _converted(frame: Frame, op: Op, found: list[Tensor], conflict: Conflict) ->
     name = op.name.rpartition(".")[2]
     if conflict.fault is Fault.UNKNOWN:
         raise conflict
-    if name in ("view", "scaled_dot_product_attention"):
+    if name in strides.RESHAPES or name == "scaled_dot_product_attention":
         conflict.crashes = True
         raise conflict
     chosen = _chosen(frame, op, found)

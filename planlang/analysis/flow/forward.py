@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from planlang.analysis.coverage import placement
-from planlang.analysis.flow import boundaries, dtensors
+from planlang.analysis.flow import boundaries, dtensors, strides
 from planlang.analysis.flow.cause import Applied, Cause
 from planlang.analysis.flow.conflict import Conflict, Fault
-from planlang.analysis.flow.operators import Operand, Refusal, Run, rule_of
+from planlang.analysis.flow.operators import Operand, Refusal, Run, rule_of, views
 from planlang.analysis.flow.operators.base import tensors
 from planlang.analysis.flow.sizes import Sizes
-from planlang.analysis.flow.state import REPLICATE, Tensor, normalized
+from planlang.analysis.flow.state import REPLICATE, Gaps, Tensor, normalized
 from planlang.analysis.flow.tape import (
     Boundary,
     Called,
@@ -27,14 +27,29 @@ from planlang.analysis.flow.tape import (
     collective,
 )
 from planlang.layout import Layout, Partial, Shard
-from planlang.model.graph import Argument, Call, Enter, Event, Graph, Guard, Leave, Op, Ref, Value, refs, sized
+from planlang.model.graph import (
+    Argument,
+    Call,
+    Dim,
+    Enter,
+    Event,
+    Graph,
+    Guard,
+    Leave,
+    Op,
+    Ref,
+    Size,
+    Value,
+    refs,
+    sized,
+)
 from planlang.model.tree import Kind, Node
 from planlang.model.tree import Parameter as Shape
 from planlang.plan.styles import Custom, Replicated
 from planlang.plan.styles import Sequence as SequenceStyle
 
 # Operators that look at their other tensors for no more than a dtype or a shape.
-_FIRST_ONLY = {"type_as", "to", "expand_as", "view_as", "reshape_as", "new_zeros", "new_ones", "new_full", "new_empty"}
+_FIRST_ONLY = {"type_as", "to", "new_zeros", "new_ones", "new_full", "new_empty"}
 _FIRST_ONLY |= {"zeros_like", "ones_like", "empty_like", "full_like"}
 
 
@@ -165,6 +180,10 @@ class Frame:
         made = self.env[value] = self.new(record, REPLICATE, None, None)
         return made
 
+    def shape(self, value: int) -> tuple[int, ...]:
+        """The shape of a value of the graph on a single device."""
+        return self._values[value].shape
+
     def _parameter(self, value: int, record: Value) -> Tensor:
         """A parameter as the module that runs holds it; a tied one under the name that this module has for it."""
         names = [name.removeprefix("/") if name.startswith("/") else self.full(name) for name in record.names]
@@ -230,6 +249,7 @@ class Frame:
         if any(scope.opaque for scope in self._scopes):
             self._unknown(op)
             return
+        op = self._spelt_out(op)
         values = list(tensors(op))
         found = [self.tensor(value) for value in values]
         if op.name.rpartition(".")[2] in _FIRST_ONLY:
@@ -248,9 +268,22 @@ class Frame:
             return
         self._unknown(op)
 
+    def _spelt_out(self, op: Op) -> Op:
+        """A reshape to the shape of another tensor, as one to its sizes."""
+        name, _, like = op.name.rpartition("_")
+        if like != "as" or len(op.args) != 2 or not isinstance(op.args[1], Ref):
+            return op
+        if name.rpartition(".")[2] not in ("view", "reshape", "expand"):
+            return op
+        other = op.args[1].value
+        sizes = (Size(size, Dim(other, dim)) for dim, size in enumerate(self.shape(other)))
+        return replace(op, name=name, args=(op.args[0], *sizes))
+
     def _layouts(self, op: Op, found: list[Tensor]) -> list[tuple[Layout | None, Layout | None]]:
         """Truth and claim of each result."""
         if all(each.claim is None for each in found):
+            if found and found[0].gaps:
+                strides.check_reshape(op.name, found[0], found[0].truth, found[0].gaps, self.shape(op.outs[0]))
             truths = self.run(op, found, [each.truth for each in found])
             if op.mutates and not all(each.whole for each in found):
                 raise Conflict(Fault.UNKNOWN, "it writes into a part of a tensor in place", tensors=tuple(found))
@@ -289,16 +322,19 @@ class Frame:
 
     def _results(self, op: Op, found: Sequence[Tensor], layouts: Sequence[tuple[Layout | None, Layout | None]]) -> None:
         cause = _cause(found)
+        order = views.order_of(Run(op, (), (), self.setup.ranks, self._sizes.number), found[0].shape) if found else ()
+        gaps: Gaps = frozenset[int]().union(*(each.gaps for each in found))
         outs = []
         for value, (truth, claim) in zip(op.outs, layouts, strict=True):
             outs.append(self.new(self._values[value], truth, claim, cause))
             outs[-1].source = next((each.source for each in found if each.source), "")
+            outs[-1].gaps = strides.kept(op.name, gaps, len(outs[-1].shape), order)
             if isinstance(claim, Partial) and dtensors.looks_up(self, op, found):
                 self.looked_up.add(outs[-1].number)
             self.env[value] = outs[-1]
         ins = tuple(each for each in found if each.grad)
         if ins and any(out.grad for out in outs):
-            self.trail.steps.append(Computed(ins, tuple(outs), op.name, self.module, tuple(found), self.used))
+            self.trail.steps.append(Computed(ins, tuple(outs), op.name, self.module, tuple(found), self.used, order))
         self.used = ()
 
     def _unknown(self, op: Op) -> None:
@@ -325,19 +361,32 @@ class Frame:
 
     # Boundaries
 
+    def _fitting(self, tensor: Tensor, layout: Layout, cause: Cause) -> Layout:
+        """The layout with its dimension counted from the first.
+
+        Raises:
+            Conflict: the tensor has no such dimension.
+        """
+        dims = len(tensor.shape)
+        if isinstance(layout, Shard) and not -dims <= layout.dim < dims:
+            text = f"it has {dims} dimensions, and torch is to shard it along dimension {layout.dim}"
+            raise Conflict(Fault.REFUSED, text, crashes=True, tensors=(tensor,), cause=cause)
+        return normalized(layout, dims)
+
     def wrap(self, tensor: Tensor, layout: Layout, cause: Cause) -> Tensor:
         """`DTensor.from_local`: believed without a look.
 
         Raises:
             Conflict: the ranks' parts differ in length, so that torch gets the global shape wrong.
         """
-        claim = normalized(layout, len(tensor.shape))
+        claim = self._fitting(tensor, layout, cause)
         if tensor.truth is not None and tensor.uneven:
             dim = tensor.truth.dim if hasattr(tensor.truth, "dim") else 0
             text = f"dimension {dim} of {tensor.shape[dim]} is cut unevenly over {self.setup.ranks} ranks"
             raise Conflict(Fault.UNEVEN, text, tensors=(tensor,), cause=cause)
         out = self.new(tensor, claim if tensor.truth is None else tensor.truth, claim, cause)
         out.origin = tensor.cause
+        out.gaps = tensor.gaps
         self.trail.steps.append(Wrapped(tensor, out))
         return out
 
@@ -347,9 +396,10 @@ class Frame:
         Raises:
             Conflict: torch refuses, or the tensor is not what it claims to be.
         """
-        target = normalized(layout, len(tensor.shape))
+        target = self._fitting(tensor, layout, cause)
         if tensor.claim == target:  # no data moves, but in backward the gradient is converted to this layout
             out = self.new(tensor, tensor.truth, target, cause)
+            out.gaps = tensor.gaps
             self.trail.steps.append(Converted(tensor, out, self.module, cause))
             return out
         if isinstance(target, Partial):
@@ -358,7 +408,7 @@ class Frame:
         if not tensor.honest:
             raise Conflict(Fault.CLAIM, "it is converted", tensors=(tensor,), cause=cause)
         out = self.new(tensor, target, target, cause)
-        out.scattered = _scattered(tensor, target)
+        out.gaps = strides.left_by(tensor.claim, target, tensor.shape, self.setup.ranks)
         kind = collective(tensor.claim or REPLICATE, target)
         if kind:
             exact = tensor.number in self.looked_up
@@ -371,6 +421,7 @@ class Frame:
     def unwrap(self, tensor: Tensor, cause: Cause) -> Tensor:
         """`to_local`."""
         out = self.new(tensor, tensor.truth, None, cause)
+        out.gaps = tensor.gaps
         self.trail.steps.append(Unwrapped(tensor, out))
         return out
 
@@ -505,13 +556,6 @@ def _cause(found: Sequence[Tensor]) -> Cause | None:
         if best is None or (each.claim is not None and best.claim is None):
             best = each
     return best.cause if best else None
-
-
-def _scattered(tensor: Tensor, target: Layout) -> bool:
-    """Whether a conversion pads the cut dimensions, and then cuts the padding off (torch: `_redistribute.py`)."""
-    if not isinstance(tensor.claim, Shard) or not isinstance(target, Shard) or tensor.claim == target:
-        return False
-    return any(tensor.shape[each.dim] % tensor.ranks != 0 for each in (tensor.claim, target))
 
 
 def _count(shape: tuple[int, ...]) -> int:

@@ -9,11 +9,13 @@ claim that is not true.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from planlang.analysis.flow.cause import Cause
 from planlang.layout import Layout, Partial, Replicate, Shard, shard_size
 
 REPLICATE = Replicate()
+Gaps: TypeAlias = frozenset[int]  # dimensions between whose numbers there is something else in memory (`strides.py`)
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +33,7 @@ class Tensor:
         number: its place among the tensors of its frame.
         source: the innermost module that it comes from.
         origin: for a DTensor that a boundary made of a plain tensor, the rule and module that had made that one.
-        scattered: whether an uneven all-to-all left its numbers out of order in memory, so that no view of it is had.
+        gaps: the dimensions along which a conversion of uneven parts left gaps in memory.
     """
 
     shape: tuple[int, ...]
@@ -43,8 +45,8 @@ class Tensor:
     cause: Cause | None = None
     number: int = field(default=-1)
     source: str = ""
-    scattered: bool = False
     origin: Cause | None = None
+    gaps: Gaps = frozenset()
 
     @property
     def plain(self) -> bool:
@@ -94,10 +96,14 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """A gradient that arrives at a tensor: how it really lies, and what a DTensor's claims. `None`: not known."""
+    """A gradient that arrives at a tensor: how it really lies, and what a DTensor's claims. `None`: not known.
+
+    `gaps` are the dimensions along which a conversion of uneven parts left gaps in memory.
+    """
 
     truth: Layout | None
     claim: Layout | None
+    gaps: Gaps = frozenset()
 
     @property
     def honest(self) -> bool:

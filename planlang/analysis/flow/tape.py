@@ -55,6 +55,7 @@ class Computed:
         module: the innermost module that ran.
         operands: all its tensors, in the order in which the arguments name them.
         used: the layouts that DTensor converted these to; empty where it converted none.
+        order: where it moves dimensions, which dimension of the input each of the result is.
     """
 
     ins: tuple[Tensor, ...]
@@ -63,6 +64,12 @@ class Computed:
     module: str
     operands: tuple[Tensor, ...] = ()
     used: tuple[Layout, ...] = ()
+    order: tuple[int, ...] = ()
+
+    @property
+    def back(self) -> tuple[int, ...]:
+        """The order of the way back."""
+        return tuple(self.order.index(dim) for dim in range(len(self.order)))
 
 
 @dataclass(frozen=True, slots=True)

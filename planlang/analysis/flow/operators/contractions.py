@@ -99,7 +99,6 @@ def _embedding(run: Run) -> tuple[Layout, ...]:
 RULES = {
     "linear": _linear,
     "matmul": _matmul,
-    "rmatmul": _matmul,
     "bmm": _matmul,
     "mm": _matmul,
     "embedding": _embedding,

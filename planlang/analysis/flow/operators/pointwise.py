@@ -5,6 +5,7 @@ from __future__ import annotations
 from planlang.analysis.flow.conflict import Fault
 from planlang.analysis.flow.operators.base import REPLICATE, Refusal, Run
 from planlang.layout import Layout, Partial, Shard
+from planlang.model.graph import Other
 
 # By how a partial sum fares in them. `SUM`: partial with partial. `PRODUCT`: partial with a whole tensor or a number.
 # `FIRST`: the first operand may be partial. The others take no partial sum.
@@ -24,6 +25,7 @@ _OTHERS = (
     *("or", "xor", "invert", "isnan", "isinf", "isfinite", "nan_to_num", "bool", "int", "long", "lerp", "addcmul"),
     *("addcdiv", "atan2", "hardswish", "hardsigmoid", "sinh", "cosh", "zero", "fill", "copy", "logit", "exp2"),
 )
+_WHOLE = ("torch.int", "torch.uint", "torch.long", "torch.short", "torch.bool")
 
 
 def _run(run: Run) -> tuple[Layout, ...]:
@@ -73,8 +75,9 @@ def _partial(run: Run) -> Layout | None:
     sums = all(isinstance(layout, Partial) and layout.op in ("sum", "avg") for layout in layouts)
     if len(layouts) == 1 and sums:
         layout = next(iter(layouts))
-        numbers = [each for each in run.op.args if isinstance(each, int | float) and not isinstance(each, bool)]
-        if name in _FIRST and found == (0,):
+        given = (*run.op.args, *(each for key, each in run.op.kwargs if key != "alpha"))
+        numbers = [each for each in given if isinstance(each, int | float) and not isinstance(each, bool)]
+        if name in _FIRST and found == (0,) and not _rounds(run):
             return layout
         if name in _SUM and not rest and not any(numbers):
             return layout
@@ -83,6 +86,13 @@ def _partial(run: Run) -> Layout | None:
     other = f"{_verb(name)} a partial sum"
     text = "it adds a partial sum to a whole tensor" if name in _SUM else other
     raise Refusal(Fault.PARTIAL, text, crashes=False, blame=(*found, *rest))
+
+
+def _rounds(run: Run) -> bool:
+    """Whether a conversion or division makes whole numbers, which no sum of terms comes through."""
+    given = (*run.op.args, *(each for _, each in run.op.kwargs))
+    whole = any(isinstance(each, Other) and each.text.startswith(_WHOLE) for each in given)
+    return whole or run.argument(2, "rounding_mode") in ("floor", "trunc")
 
 
 def _verb(name: str) -> str:

@@ -10,13 +10,20 @@ _REDUCED = ("sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "an
 _REDUCED_TOO = ("logsumexp", "norm", "count_nonzero", "nansum", "nanmean", "median", "vector_norm")
 _ALONG = ("softmax", "log_softmax", "cumsum", "cumprod", "sort", "argsort", "topk", "flip", "roll", "normalize", "diff")
 _LINEAR = {"sum": "sum", "mean": "avg"}
+_SECOND = ("norm", "vector_norm", "topk", "roll", "normalize", "diff")  # the dimension is the second argument
+_DEFAULT = {"normalize": (1,), "flip": None, "roll": None}  # where none is named: `None` all, else the last
 
 
-def _dims(run: Run, operand: Operand, position: int = 1) -> tuple[int, ...]:
-    """The dimensions that it looks along; all where none is named."""
-    given = run.argument(position, "dim")
+def _dims(run: Run, operand: Operand, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
+    """The dimensions that it looks along; `default`, or all, where none is named."""
+    name = run.name.strip("_")
+    position = 2 if name in _SECOND else 1
+    keyword = "dims" if name in ("flip", "roll") else "dim"
+    given = run.argument(position, keyword)
+    if name == "flip" and isinstance(given, int):
+        given = run.op.args[1:]
     found = run.integers(given) if given is not None and not isinstance(given, bool) else None
-    return tuple(dim % operand.dims for dim in found) if found else tuple(range(operand.dims))
+    return tuple(dim % operand.dims for dim in found or default or range(operand.dims))
 
 
 def _reduce(run: Run) -> tuple[Layout, ...]:
@@ -33,7 +40,7 @@ def _reduce(run: Run) -> tuple[Layout, ...]:
         return tuple(operand.layout for _ in run.outs)
     dims = _dims(run, operand)
     if cut not in dims:
-        keeps = run.argument(2, "keepdim", False) is True
+        keeps = len(run.outs[0]) == operand.dims
         layout = Shard(cut if keeps else cut - sum(dim < cut for dim in dims))
         return tuple(layout for _ in run.outs)
     if name == "sum":
@@ -49,9 +56,7 @@ def _along(run: Run) -> tuple[Layout, ...]:
     name = run.name.strip("_")
     if operand.partial:
         raise Refusal(Fault.PARTIAL, f"`{name}` is taken of a partial sum", crashes=False, blame=(0,))
-    position = 2 if name == "topk" else 1
-    given = run.integers(run.argument(position, "dim", -1))
-    dims = {dim % operand.dims for dim in given} if given else {operand.dims - 1}
+    dims = _dims(run, operand, _DEFAULT.get(name, (-1,)))
     if operand.sharded in dims or any(other.layout != operand.layout for other in run.operands[1:]):
         text = f"`{name}` is taken along dimension {operand.sharded}, of which each rank has only a part"
         raise Refusal(Fault.REDUCED, text, crashes=False, blame=(0,))

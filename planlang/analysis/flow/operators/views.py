@@ -27,11 +27,13 @@ def carried(before: Sequence[int], after: Sequence[int], cut: int, ranks: int) -
     Raises:
         Refusal: the reshape goes through the parts.
     """
-    if before[cut] == 1:
-        raise Refusal(Fault.CUT, f"dimension {cut} has length 1 and is sharded", blame=(0,))
-    for left, right in _groups(before, after):
+    for left, right in groups(before, after):
         if cut not in left:
             continue
+        if before[cut] == 1:
+            if len(left) == len(right) == 1:
+                return right[0]
+            break
         outer = [dim for dim in left if before[dim] != 1]
         kept = [dim for dim in right if after[dim] != 1]
         if len(outer) == 1 and len(kept) == 1:
@@ -45,10 +47,10 @@ def carried(before: Sequence[int], after: Sequence[int], cut: int, ranks: int) -
             text = f"the reshape makes a dimension of {after[kept[0]]}, which {ranks} ranks do not divide"
             raise Refusal(Fault.CUT, text, crashes=None, blame=(0,))
         return kept[0]
-    raise Refusal(Fault.CUT, f"the reshape goes through dimension {cut}", blame=(0,))
+    raise Refusal(Fault.CUT, f"the reshape goes through dimension {cut}, of length {before[cut]}", blame=(0,))
 
 
-def _groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+def groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
     """The smallest runs of dimensions that hold the same numbers before and after."""
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
@@ -167,6 +169,12 @@ def _order(run: Run, dims: int) -> list[int]:
     raise Refusal(Fault.UNKNOWN, f"the dimensions of `{name}` are not known here")
 
 
+def order_of(run: Run, shape: Sequence[int]) -> tuple[int, ...]:
+    """Which dimension of the input each dimension of the result is; empty if the operator moves none."""
+    moves = RULES.get(run.name.strip("_")) is _moved
+    return tuple(_order(run, len(shape))) if moves else ()
+
+
 def _unsqueeze(run: Run) -> tuple[Layout, ...]:
     operand = run.operands[0]
     at = (run.integer(run.argument(1, "dim")) or 0) % (operand.dims + 1)
@@ -204,12 +212,22 @@ def _flatten(run: Run) -> tuple[Layout, ...]:
     operand = run.operands[0]
     if operand.sharded is None:
         return (operand.layout,)
-    return (Shard(carried(operand.shape, run.outs[0], operand.sharded, run.ranks)),)
+    out = run.outs[0]
+    layout = Shard(carried(operand.shape, out, operand.sharded, run.ranks))
+    if run.name.strip("_") == "unflatten" and not run.distributed:
+        dim = (run.integer(run.argument(1, "dim")) or 0) % operand.dims
+        for rank in run.edges:
+            have = local(operand.shape, operand.layout, run.ranks, rank)[dim]
+            sizes = _inferred(run.integers(run.argument(2, "sizes"), rank) or (), have)
+            if sizes != local(out, layout, run.ranks, rank)[dim : dim + len(sizes)]:
+                text = f"on a rank it makes {_shape(sizes)} of a dimension of {have}"
+                raise Refusal(Fault.CUT, text, crashes=True, blame=(0,))
+    return (layout,)
 
 
 RULES = (
-    dict.fromkeys(("view", "reshape", "view_as", "reshape_as"), _reshape)
+    dict.fromkeys(("view", "reshape"), _reshape)
     | dict.fromkeys(("flatten", "unflatten", "ravel"), _flatten)
     | dict.fromkeys(("transpose", "permute", "movedim", "moveaxis", "swapaxes", "swapdims", "t", "get"), _moved)
-    | {"unsqueeze": _unsqueeze, "squeeze": _squeeze, "expand": _expand, "expand_as": _expand}
+    | {"unsqueeze": _unsqueeze, "squeeze": _squeeze, "expand": _expand}
 )
