@@ -262,7 +262,7 @@ class Frame:
         """Truth and claim of each result."""
         if all(each.claim is None for each in found):
             truths = self.run(op, found, [each.truth for each in found])
-            if op.mutates and not all(each.whole for each in found):
+            if op.mutates and not (all(each.whole for each in found) or _overwrites(op, found[0], truths[0])):
                 raise Conflict(Fault.UNKNOWN, "it writes into a part of a tensor in place", tensors=tuple(found))
             return [(truth, None) for truth in truths]
         plain = [each for each in found if each.claim is None and _count(each.shape) != 1]
@@ -515,6 +515,11 @@ def _cause(found: Sequence[Tensor]) -> Cause | None:
         if best is None or (each.claim is not None and best.claim is None):
             best = each
     return best.cause if best else None
+
+
+def _overwrites(op: Op, written: Tensor, truth: Layout) -> bool:
+    """Whether an in-place operator leaves its first tensor lying as it did, and no other name for that memory."""
+    return truth == written.truth and op.mutates == tuple(refs(op.args[:1]))
 
 
 def _scattered(tensor: Tensor, target: Layout) -> bool:
