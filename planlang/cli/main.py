@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from importlib import import_module
@@ -65,6 +66,7 @@ def cli() -> None:
 
 def main() -> None:
     """The console script."""
+    gc.set_threshold(100_000)  # looking for cycles takes as long as a walk, and the process soon ends
     sys.exit(run(sys.argv[1:]))
 
 

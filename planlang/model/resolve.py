@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from planlang.model import catalog
-from planlang.model.graph_cache import cached
+from planlang.model.graph_cache import cached, cached_tree
 from planlang.model.template import Graphs
 from planlang.model.tree import Tree
 
@@ -46,7 +47,7 @@ class ModelError(ValueError):
 
 
 def model_tree(spec: str, cls: str | None = None) -> Tree:
-    """The tree of the model that `spec` names.
+    """The tree of the model that `spec` names; that of a configuration is captured once and kept.
 
     Args:
         spec: a published name, which wins over a folder of that name (`./NAME` is the folder), or a path.
@@ -58,11 +59,15 @@ def model_tree(spec: str, cls: str | None = None) -> Tree:
     if _in_catalog(spec, cls):
         return catalog.tree(spec, cls)
     settings = _settings(_config_path(spec), spec)
-    with _as_model_error(settings, spec, cls):
+
+    def make() -> Tree:
         from planlang.model.capture import capture_config
         from planlang.model.pretrained import config_from
 
-        return capture_config(config_from(settings), cls, spec)
+        return capture_config(config_from(settings), cls)
+
+    with _as_model_error(settings, spec, cls):
+        return replace(cached_tree({"settings": settings, "cls": cls}, make), name=spec)
 
 
 def model_graphs(spec: str, cls: str | None = None) -> Graphs:

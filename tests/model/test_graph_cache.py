@@ -12,12 +12,15 @@ from small_models import SMALL, small_config
 
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding
-from planlang.model import graph_cache, graphs
+from planlang.model import capture, graph_cache, graphs
 from planlang.model.graph_cache import cached
+from planlang.model.intern import equal
 from planlang.model.pretrained import model_class
 from planlang.model.template import Graphs
+from planlang.model.tree import Tree
 from planlang.model.trees import named_graphs, named_model
 
+ROOT = Path(__file__).parents[2]
 ABOUT = {"settings": {"model_type": "qwen3", **SMALL}, "cls": None}
 DOCUMENT = {
     "schema": 1,
@@ -151,6 +154,43 @@ def test_reading_from_the_cache_imports_neither_torch_nor_transformers(written: 
         "sys.exit(bool({'torch', 'transformers'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code, written], check=False).returncode == 0
+
+
+def test_the_tree_of_a_configuration_is_captured_once(
+    home: Path, written: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = named_model(written)
+    assert isinstance(first, Tree)
+    assert first.root.call is not None
+    assert stat.S_IMODE(the_file(home.parent / "trees").stat().st_mode) == 0o600
+    monkeypatch.setattr(capture, "capture_config", lambda *_: pytest.fail("captured again"))
+    beside = Path(written).with_name("same.json")
+    beside.write_bytes(Path(written).read_bytes())
+    for path in (written, str(beside)):
+        second = named_model(path)
+        assert isinstance(second, Tree)
+        assert second.name == path
+        assert equal(first, second)
+
+
+def test_a_setting_that_is_no_unicode(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": "qwen3", **SMALL, "odd": "\ud800"}))
+    first, second = named_model(str(path)), named_model(str(path))
+    assert isinstance(first, Tree)
+    assert isinstance(second, Tree)
+    assert first.config["odd"] == "\ud800"
+    assert equal(first, second)
+
+
+def test_a_check_that_is_repeated_imports_neither_torch_nor_transformers(written: str) -> None:
+    code = (
+        "import sys; from planlang.cli.main import run;"
+        "run(['check', 'plans/qwen.plan', '--model', sys.argv[1]]);"
+        "sys.exit(bool({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    runs = [subprocess.run([sys.executable, "-c", code, written], check=False, cwd=ROOT) for _ in range(2)]
+    assert [run.returncode for run in runs] == [1, 0]
 
 
 def test_configurations_and_live_models_are_kept_too(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,19 +69,30 @@ class Setup:
     ranks: int
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     memo: dict[object, Frame] = field(default_factory=dict)
-    layers: dict[str, tuple[tuple[str, Applied], ...]] = field(default_factory=dict)
+    layers: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        found: dict[str, list[tuple[str, Applied]]] = {
-            event.module: [] for event in self.graph.events if isinstance(event, Call)
-        }
-        for name, applied in self.applied.items():
+        calls = tuple(event.module for event in self.graph.events if isinstance(event, Call))
+        object.__setattr__(self, "layers", _alike(calls, self.applied))
+
+
+def _alike(calls: tuple[str, ...], applied: Mapping[str, Applied]) -> Mapping[str, int]:
+    """A number for each layer that is called; those whose modules have the same styles have the same number."""
+    global _ALIKE
+    if _ALIKE[0] != calls or _ALIKE[1] is not applied:  # the passes of one model differ in neither
+        inside: dict[str, list[tuple[str, Applied]]] = {layer: [] for layer in calls}
+        for name, each in applied.items():
             above = name
-            while above and above not in found:
+            while above and above not in inside:
                 above = above.rpartition(".")[0]
             if above:
-                found[above].append((name.removeprefix(above).removeprefix("."), applied))
-        self.layers.update((layer, tuple(inside)) for layer, inside in found.items())
+                inside[above].append((name[len(above) + 1 :], each))
+        numbers: dict[object, int] = {}
+        _ALIKE = (calls, applied, {layer: numbers.setdefault(tuple(i), len(numbers)) for layer, i in inside.items()})
+    return _ALIKE[2]
+
+
+_ALIKE: tuple[tuple[str, ...], Mapping[str, Applied], Mapping[str, int]] = ((), {}, {})
 
 
 @dataclass(slots=True)
@@ -285,7 +296,7 @@ class Frame:
             if found and found[0].gaps:
                 strides.check_reshape(op.name, found[0], found[0].truth, found[0].gaps, self.shape(op.outs[0]))
             truths = self.run(op, found, [each.truth for each in found])
-            if op.mutates and not all(each.whole for each in found):
+            if op.mutates and not (all(each.whole for each in found) or _overwrites(op, found[0], truths[0])):
                 raise Conflict(Fault.UNKNOWN, "it writes into a part of a tensor in place", tensors=tuple(found))
             return [(truth, None) for truth in truths]
         plain = [each for each in found if each.claim is None and _count(each.shape) != 1]
@@ -489,7 +500,8 @@ class Frame:
     def _call(self, call: Call) -> None:
         body = self.setup.graph.bodies[call.body]
         free = _free(self.setup.graph, call.body)
-        pairs = [*call.inputs, *((value, value) for value in free if value not in dict(call.inputs))]
+        given = dict(call.inputs)
+        pairs = [*call.inputs, *((value, value) for value in free if value not in given)]
         outer = {inner: self.tensor(value) for inner, value in pairs}
         key = (call.body, self.setup.layers[call.module], tuple((inner, t.key) for inner, t in outer.items()))
         frame = self.setup.memo.get(key)
@@ -556,6 +568,11 @@ def _cause(found: Sequence[Tensor]) -> Cause | None:
         if best is None or (each.claim is not None and best.claim is None):
             best = each
     return best.cause if best else None
+
+
+def _overwrites(op: Op, written: Tensor, truth: Layout) -> bool:
+    """Whether an in-place operator leaves its first tensor lying as it did, and no other name for that memory."""
+    return truth == written.truth and op.mutates == tuple(refs(op.args[:1]))
 
 
 def _count(shape: tuple[int, ...]) -> int:

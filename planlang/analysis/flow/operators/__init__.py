@@ -10,12 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from planlang.analysis.flow.operators import attention, contractions, creation, indexing, pointwise, reductions, views
+from planlang.analysis.flow.operators import (
+    attention,
+    contractions,
+    convolutions,
+    creation,
+    indexing,
+    pointwise,
+    reductions,
+    views,
+    writing,
+)
 from planlang.analysis.flow.operators.base import Operand, Refusal, Run
 from planlang.layout import Layout
 
 Rule: TypeAlias = Callable[[Run], tuple[Layout, ...]]
-_MODULES = (pointwise, reductions, views, indexing, contractions, attention, creation)
+_MODULES = (pointwise, reductions, views, indexing, contractions, convolutions, attention, creation, writing)
 RULES: Mapping[str, Rule] = {name: rule for module in _MODULES for name, rule in module.RULES.items()}
 
 __all__ = ["RULES", "Operand", "Refusal", "Rule", "Run", "rule_of"]

@@ -124,6 +124,20 @@ def tensors(op: Op) -> Iterator[int]:
         yield from visit(argument)
 
 
+def whole_integers(values: Argument) -> tuple[int, ...] | None:
+    """The integers of an argument on a single device; a lone one is a tuple of one."""
+    found = [
+        each.number if isinstance(each, Size) else each for each in (values if isinstance(values, tuple) else (values,))
+    ]
+    return tuple(each for each in found if isinstance(each, int)) if all(isinstance(e, int) for e in found) else None
+
+
+def undistributed(run: Run) -> None:
+    """Refuses DTensors, for an operator of which it is not known what they do."""
+    if run.distributed:
+        raise Refusal(Fault.UNKNOWN, f"what DTensors do in `{run.name.strip('_')}` is not known here")
+
+
 def known_names(*names: str) -> tuple[str, ...]:
     """Names of operators, without the underscores around them."""
     return tuple(name.strip("_") for name in names)

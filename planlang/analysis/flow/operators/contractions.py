@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planlang.analysis.flow.conflict import Fault
-from planlang.analysis.flow.operators.base import REPLICATE, Operand, Refusal, Run
+from planlang.analysis.flow.operators.base import REPLICATE, Operand, Refusal, Run, undistributed
 from planlang.layout import Layout, Partial, Shard
 
 
@@ -96,10 +96,43 @@ def _embedding(run: Run) -> tuple[Layout, ...]:
     return (ids.layout,)
 
 
+def _grouped(run: Run) -> tuple[Layout, ...]:
+    """`_grouped_mm(x, weight, offs)`: x [T, K] in runs of rows that end at `offs`, one for each weight of [E, K, N]."""
+    undistributed(run)
+    x, weight, *rest = run.operands
+    if all(operand.layout == REPLICATE for operand in run.operands):
+        return (REPLICATE,)
+    if len(rest) != 1 or rest[0].layout != REPLICATE or (x.dims, weight.dims) != (2, 3):
+        raise Refusal(Fault.UNKNOWN, "runs of rows that do not lie alike on all ranks are not known here", blame=(0, 1))
+    if x.sharded == 0 or weight.sharded == 0:
+        text = "rows or experts are sharded, and the runs of rows are those of the single device"
+        raise Refusal(Fault.MISMATCH, text, crashes=None, blame=(0, 1) if x.sharded == 0 else (1, 0))
+    return (_product(x, weight, contracted=(1, 1), kept=2, out=1),)
+
+
+def _solve(run: Run) -> tuple[Layout, ...]:
+    """`solve_triangular(A, B)`: A [..., N, N], B [..., N, K], linear in B."""
+    undistributed(run)
+    a, b = run.operands[:2]
+    if a.layout == b.layout == REPLICATE:
+        return (REPLICATE,)
+    if run.argument(3, "left", True) is not True or a.shape[:-2] != b.shape[:-2] or len(run.operands) > 2:
+        raise Refusal(Fault.UNKNOWN, "this way to solve a system is not known here", blame=(0, 1))
+    if a.partial:
+        raise Refusal(Fault.PARTIAL, "a system of a partial sum is solved", crashes=None, blame=(0, 1))
+    if a.layout == REPLICATE and (b.partial or b.sharded == b.dims - 1):
+        return (b.layout,)
+    if a.layout == b.layout and a.sharded is not None and a.sharded < a.dims - 2:
+        return (b.layout,)
+    raise Refusal(Fault.MISMATCH, "the two sides of a system do not lie alike", crashes=None, blame=(0, 1))
+
+
 RULES = {
     "linear": _linear,
     "matmul": _matmul,
     "bmm": _matmul,
     "mm": _matmul,
     "embedding": _embedding,
+    "grouped_mm": _grouped,
+    "solve_triangular": _solve,
 }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from planlang.analysis.flow.conflict import Fault
-from planlang.analysis.flow.operators.base import REPLICATE, Refusal, Run
-from planlang.layout import Layout
+from planlang.analysis.flow.operators.base import REPLICATE, Refusal, Run, undistributed
+from planlang.layout import Layout, Partial
 from planlang.model.graph import Argument, Size
 
-_FROM_SIZES = ("arange", "zeros", "ones", "full", "empty", "tensor", "eye", "linspace", "tril", "triu", "new_tensor")
+_FROM_SIZES = ("arange", "zeros", "ones", "full", "empty", "tensor", "eye", "linspace", "new_tensor")
 _NEW = ("new_zeros", "new_ones", "new_full", "new_empty")
 _LIKE = ("zeros_like", "ones_like", "empty_like", "full_like")
 
@@ -36,8 +36,6 @@ def sizes_hold(run: Run) -> None:
 
 def _from_sizes(run: Run) -> tuple[Layout, ...]:
     sizes_hold(run)
-    if run.operands and run.operands[0].layout != REPLICATE and run.name in ("tril", "triu"):
-        raise Refusal(Fault.UNKNOWN, f"`{run.name}` of a sharded tensor is not known here", blame=(0,))
     return tuple(REPLICATE for _ in run.outs)
 
 
@@ -46,4 +44,19 @@ def _like(run: Run) -> tuple[Layout, ...]:
     return (REPLICATE if operand.partial else operand.layout,)
 
 
+def _triangle(run: Run) -> tuple[Layout, ...]:
+    """`tril(x, diagonal)` and `triu`: numbers become 0 by their place in the last two dimensions."""
+    sizes_hold(run)
+    operand = run.operands[0]
+    if operand.layout != REPLICATE:
+        undistributed(run)
+    if operand.sharded is not None and operand.sharded >= operand.dims - 2:
+        text = f"`{run.name.strip('_')}` goes by places along dimension {operand.sharded}, which is sharded"
+        raise Refusal(Fault.CUT, text, crashes=False, blame=(0,))
+    if isinstance(operand.layout, Partial) and operand.layout.op not in ("sum", "avg"):
+        raise Refusal(Fault.PARTIAL, f"`{run.name}` is taken of a partial {operand.layout.op}", blame=(0,))
+    return (operand.layout,)
+
+
 RULES = dict.fromkeys((*_FROM_SIZES, *_NEW), _from_sizes) | dict.fromkeys(_LIKE, _like)
+RULES |= dict.fromkeys(("tril", "triu"), _triangle)

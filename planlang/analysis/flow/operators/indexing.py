@@ -15,33 +15,56 @@ def _getitem(run: Run) -> tuple[Layout, ...]:
     index = run.op.args[1] if len(run.op.args) > 1 else None
     if len(run.operands) > 1:
         return _gathered(run)
+    out, _ = indexed(run, index if isinstance(index, tuple) else (index,), operand.sharded)
     if operand.sharded is None:
         return tuple(operand.layout for _ in run.outs)
-    out = _indexed(run, index if isinstance(index, tuple) else (index,), operand.sharded)
     return tuple(Shard(out) for _ in run.outs)
 
 
-def _indexed(run: Run, index: tuple[Argument, ...], cut: int) -> int:
-    """The dimension of the result that is cut."""
+def indexed(run: Run, index: tuple[Argument, ...], cut: int | None) -> tuple[int, int]:
+    """Where in the result of an index without tensors the cut dimension is, and how many dimensions that has.
+
+    Raises:
+        Refusal: the index takes a part of the cut dimension, or something else on a rank than on a single device.
+    """
     operand = run.operands[0]
     taken = sum(each is not None and not _is_ellipsis(each) for each in index)
+    index = index if any(map(_is_ellipsis, index)) else (*index, Other("..."))
     source = out = 0
+    found = 0
     for each in index:
         if each is None:
             out += 1
         elif _is_ellipsis(each):
             skipped = operand.dims - taken
-            if source <= cut < source + skipped:
-                return out + cut - source
+            if cut is not None and source <= cut < source + skipped:
+                found = out + cut - source
             source, out = source + skipped, out + skipped
         else:
             if source == cut:
-                if isinstance(each, Slice) and _is_all(run, each, operand.shape[cut]):
-                    return out
-                raise Refusal(Fault.PACKED, _PACKED.format(dim=cut), crashes=None, blame=(0,))
+                if not (isinstance(each, Slice) and _is_all(run, each, operand.shape[cut])):
+                    raise Refusal(Fault.PACKED, _PACKED.format(dim=cut), crashes=None, blame=(0,))
+                found = out
+            else:
+                _hold(run, each, source)
             out += isinstance(each, Slice)
             source += 1
-    return out + cut - source
+    return found, out
+
+
+def _hold(run: Run, each: Argument, dim: int) -> None:
+    """Refuses where a slice or an index of a dimension is another on a rank."""
+    sizes = (each.start, each.stop, each.step) if isinstance(each, Slice) else (each,)
+    if not any(isinstance(size, Size) for size in sizes):
+        return
+    length = run.operands[0].shape[dim]
+    whole = [size.number if isinstance(size, Size) else run.integer(size) for size in sizes]
+    for rank in run.edges:
+        here = [run.integer(size, rank) for size in sizes]
+        same = here == whole if len(here) == 1 else slice(*here).indices(length) == slice(*whole).indices(length)
+        if not same:
+            text = "it takes a range by a length that was read off a tensor of which the rank has a part"
+            raise Refusal(Fault.LENGTH, text, crashes=None, blame=(0,))
 
 
 def _is_ellipsis(each: Argument) -> bool:
