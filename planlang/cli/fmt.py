@@ -42,7 +42,7 @@ def command(*, paths: tuple[str, ...], check: bool, diff: bool, style: str, colo
             if text is None:
                 continue
             if path is None and not (check or diff):
-                click.echo(text, nl=False)
+                click.echo(text.encode(), nl=False)
             elif text != source.text:
                 changed += 1
                 if diff:

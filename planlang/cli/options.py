@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from planlang.compiler import Compiled
+from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, PlanError
 from planlang.diagnostics.render import FORMATS
 from planlang.loaded import Plan, open_plan, tree_named
@@ -77,7 +78,12 @@ class Request:
 
 def read_stdin() -> Source:
     """The text on standard input."""
-    source = decode(sys.stdin.buffer.read(MOST_BYTES + 1), "<stdin>")
+    try:
+        content = sys.stdin.buffer.read(MOST_BYTES + 1)
+    except OSError as error:  # a folder, a terminal that is gone
+        message = f"standard input cannot be read: {str(error.strerror).lower()}"
+        raise PlanError([Finding(code=codes.UNREADABLE_FILE, message=message)]) from error
+    source = decode(content, "<stdin>")
     if isinstance(source, Finding):
         raise PlanError([source])
     return source

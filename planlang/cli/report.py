@@ -61,7 +61,7 @@ def write_output(path: Path, text: str) -> tuple[Finding, ...]:
                 return ()
         target = path.resolve()  # a link stays a link
         _replace(target, text)
-    except (OSError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:  # a circle of links is a RuntimeError
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         folder = path.parent
         help_ = f"make the folder `{folder}` first" if not folder.is_dir() else "name another file with `-o`"
