@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from importlib import import_module
@@ -14,6 +15,7 @@ from importlib import import_module
 import click
 
 from planlang.cli.streams import discard_output, prepare
+from planlang.source import printable
 from planlang.version import __version__
 
 COMMANDS = {
@@ -77,7 +79,9 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
-        error.show()
+        said = io.StringIO()
+        error.show(said)
+        click.echo("\n".join(map(printable, said.getvalue().rstrip("\n").split("\n"))), err=True)
         return 2
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED

@@ -51,7 +51,11 @@ class Request:
         Raises:
             PlanError: it cannot be read.
         """
-        options = dict(map(_assignment, self.options))
+        options: dict[str, str] = {}
+        for name, value in map(_assignment, self.options):
+            if name in options:
+                raise click.UsageError(f"-D {name} is given twice")
+            options[name] = value
         if self.plan != STDIN:
             return open_plan(self.plan, options)
         source = read_stdin()
