@@ -8,11 +8,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import yaml
 
 from planlang import targets
 from planlang.analysis.regions import concrete
@@ -20,12 +17,13 @@ from planlang.compiler import Compiled
 from planlang.diagnostics import codes
 from planlang.diagnostics.codes import Severity
 from planlang.diagnostics.finding import Finding, PlanError, did_you_mean, has_errors
-from planlang.loaded import Plan, open_plan, parsed
+from planlang.loaded import Plan, checked_options, open_plan, parsed, text_of
 from planlang.plan import ir
+from planlang.plan.documents import DocumentError, read_yaml, short
 from planlang.plan.files import read_source
 from planlang.plan.options import Value
 from planlang.plan.styles import Skip, Style, axis_of
-from planlang.source import Place, Source
+from planlang.source import Place, Source, Span, printable
 
 if TYPE_CHECKING:
     from torch import nn
@@ -49,7 +47,7 @@ def load(x: str | os.PathLike[str], /, **options: Value) -> Plan:
             argument, in the options. What needs a model or sizes is found where those are given: by `Plan.styles`,
             `compile` and `parallelize`.
     """
-    return open_plan(x, options).checked()
+    return open_plan(x, checked_options(options)).checked()
 
 
 def loads(text: str, /, *, name: str = "<string>", **options: Value) -> Plan:
@@ -58,7 +56,9 @@ def loads(text: str, /, *, name: str = "<string>", **options: Value) -> Plan:
     Raises:
         PlanError: as for `load`.
     """
-    return parsed(Source(name, text), options).checked()
+    if not isinstance(text, str):
+        raise TypeError(f"the text of a plan is a str, not {type(text).__name__!r}")
+    return parsed(Source(name, text), checked_options(options)).checked()
 
 
 def load_config(
@@ -80,15 +80,19 @@ def load_config(
     Raises:
         PlanError: there is no such file, key or plan; or as for `load`.
     """
+    if not isinstance(key, str):
+        raise TypeError(f"the key is a str such as 'policy.plan', not {type(key).__name__!r}")
     if isinstance(config, Mapping):
         name, content, folder = "the configuration", config, None
     else:
-        name, content, folder = f"`{os.fspath(config)}`", _content(Path(config)), Path(config).parent
+        path = Path(text_of(config, "a configuration", "a path or a mapping"))
+        name, content, folder = f"`{printable(str(path))}`", _content(path), path.parent
     value = _value_at(content, name, key)
     if not isinstance(value, str):
         message = f"`{key}` in {name} is {_described(value)}, not the path or name of a plan"
         raise PlanError([Finding(code=codes.BAD_CONFIGURATION, message=message, help="write a path to a `.plan` file")])
-    return open_plan(value, options, beside=folder if beside is None else Path(beside)).checked()
+    beside = folder if beside is None else Path(text_of(beside, "`beside`", "the path of a folder"))
+    return open_plan(value, checked_options(options), beside=beside).checked()
 
 
 def compile(
@@ -106,6 +110,8 @@ def compile(
         PlanError: the plan has errors.
         ValueError: there is no such target.
     """
+    if target not in targets.TARGETS:
+        raise ValueError(f"{target!r} is none of {targets.TARGETS}")
     compiled = _plan(x, options).compile(model, tp=tp).checked()
     findings = (*compiled.findings, *targets.check(compiled, target))
     if has_errors(findings):
@@ -130,8 +136,15 @@ def parallelize(model: nn.Module, mesh: DeviceMesh, x: str | os.PathLike[str] | 
     Raises:
         PlanError: the plan has errors, the mesh does not fit, the model is parallel already, or torch refused a rule.
     """
+    from torch import nn
+    from torch.distributed.device_mesh import DeviceMesh
+
     from planlang.runtime.apply import apply
 
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"the model is an `nn.Module`, not {type(model).__name__!r}")
+    if not isinstance(mesh, DeviceMesh):
+        raise TypeError(f"the mesh is a `DeviceMesh`, as `init_device_mesh` makes it, not {type(mesh).__name__!r}")
     plan = _plan(x, options)
     compiled = plan.compile(model, sizes=_sizes(mesh)).checked()
     for finding in compiled.findings:
@@ -164,8 +177,8 @@ def _modules(compiled: Compiled) -> list[tuple[ir.Rule, list[str]]]:
 
 def _plan(x: str | os.PathLike[str] | Plan, options: Mapping[str, Value]) -> Plan:
     if isinstance(x, Plan):
-        return replace(x, options={**x.options, **options}) if options else x
-    return open_plan(x, options)
+        return x.with_options(checked_options(options))
+    return open_plan(x, checked_options(options))
 
 
 def _content(path: Path) -> Any:
@@ -174,11 +187,11 @@ def _content(path: Path) -> Any:
     if isinstance(source, Finding):
         raise PlanError([source])
     try:
-        return yaml.safe_load(source.text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problem = getattr(error, "problem", None) or type(error).__name__
-        message = f"`{source.name}` is no YAML: {problem}"
-        raise PlanError([Finding(code=codes.BAD_CONFIGURATION, message=message)]) from error
+        return read_yaml(source.text)
+    except DocumentError as error:
+        message = f"`{printable(source.name)}` is no YAML: {error.problem}"
+        place = None if error.at is None else source.place(Span(error.at, error.at + 1))
+        raise PlanError([Finding(code=codes.BAD_CONFIGURATION, message=message, place=place)]) from error
 
 
 def _value_at(content: Any, name: str, key: str) -> Any:
@@ -199,4 +212,4 @@ def _value_at(content: Any, name: str, key: str) -> Any:
 def _described(value: Any) -> str:
     if isinstance(value, Mapping | Sequence) and not isinstance(value, str):
         return "a mapping" if isinstance(value, Mapping) else "a list"
-    return "empty" if value is None else repr(value)
+    return "empty" if value is None else short(value)

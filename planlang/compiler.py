@@ -18,12 +18,13 @@ from planlang.analysis.classes import known_class
 from planlang.analysis.foreign import for_other_model
 from planlang.analysis.keys import Keyed, merged_keys
 from planlang.analysis.regions import Sites
+from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, PlanError, has_errors, in_order, new_places
 from planlang.model.tree import Tree
 from planlang.plan import ir
 from planlang.plan.files import Program, load
 from planlang.plan.resolve import Facts, resolve
-from planlang.source import Source
+from planlang.source import Source, printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,8 @@ def compile_plan(
         return Compiled(source=source, settings=settings, plan=None, findings=in_order(findings))
     settings = replace(settings, sizes={**dict(plan.decided.sizes), **settings.sizes})
     trees, missing = _trees(plan, settings)
+    if not settings.model and not plan.classes:
+        findings.append(_of_no_class(source, plan))
     sites = [Sites(tree) for tree in trees]
     assignments = tuple(assign(plan, each) for each in sites)
     foreign = for_other_model(plan, settings.model, assignments)
@@ -132,6 +135,16 @@ def _trees(plan: ir.Plan, settings: Settings) -> tuple[list[Tree], list[Finding]
     places = plan.class_places or (None,) * len(plan.classes)
     found = [known_class(name, place) for name, place in zip(plan.classes, places, strict=True)]
     return [tree for tree in found if isinstance(tree, Tree)], [each for each in found if isinstance(each, Finding)]
+
+
+def _of_no_class(source: Source, plan: ir.Plan) -> Finding:
+    """A plan from Python, or the data of one, has patterns for any model; alone they stand for nothing."""
+    return Finding(
+        code=codes.UNKNOWN_CLASS,
+        message=f"`{printable(source.name)}` names no model class, so without a model its patterns cannot be expanded",
+        place=plan.place,
+        help="give a model: `--model …`, or `model` in Python",
+    )
 
 
 def read(path: Path, name: str = "") -> Source:

@@ -13,7 +13,7 @@ from planlang import resources
 from planlang.analysis.decided import decided_otherwise
 from planlang.compiler import Compiled, Settings, compile_plan, compile_program
 from planlang.diagnostics import codes
-from planlang.diagnostics.finding import Finding, PlanError, did_you_mean, has_errors, in_order
+from planlang.diagnostics.finding import Finding, PlanError, did_you_mean, has_errors, in_order, or_list
 from planlang.model import catalog
 from planlang.model.tree import Tree
 from planlang.model.trees import named_model
@@ -22,7 +22,7 @@ from planlang.plan.files import Program, near_plans, read_source
 from planlang.plan.files import load as load_program
 from planlang.plan.options import Value
 from planlang.plan.resolve import Facts, resolve
-from planlang.source import Source
+from planlang.source import Source, printable
 from planlang.syntax.nodes import PlanLine
 
 if TYPE_CHECKING:
@@ -73,6 +73,23 @@ class Plan:
         sources = [unit.source for unit in units] or [self.source]
         return tuple(source.path for source in sources if source.path)
 
+    def with_options(self, options: Mapping[str, Value]) -> Plan:
+        """The plan with more options set.
+
+        Raises:
+            PlanError: it was read from data or from Python, where no options are left to set.
+        """
+        if options and isinstance(self.content, ir.Plan):
+            of_python = self.source.text == ""
+            what = "is a plan in Python, which has no option" if of_python else "is resolved already, so its option"
+            name = next(iter(options))
+            message = (
+                f"`{printable(self.source.name)}` {what} `{printable(name)}`{'' if of_python else ' cannot be set'}"
+            )
+            help_ = "leave it out" if of_python else "set it where the file is made"
+            raise PlanError([Finding(code=codes.UNKNOWN_OPTION, message=message, help=help_)])
+        return replace(self, options={**self.options, **options}) if options else self
+
     def checked(self) -> Plan:
         """Itself, unless something is wrong with it whatever it is compiled for.
 
@@ -103,17 +120,19 @@ class Plan:
         """
         known = {**(sizes or {}), **({} if tp is None else {"tp": tp})}
         for name, size in known.items():
+            if not isinstance(size, int) or isinstance(size, bool):
+                raise TypeError(f"the size of the mesh axis {name!r} is {size!r}, not a whole number")
             if size < 1:
                 message = f"the mesh axis `{name}` cannot have {size} ranks"
                 raise PlanError([Finding(code=codes.MESH_SIZE_CONFLICT, message=message, help="give 1 or more")])
         settings = Settings(model=None if model is None else tree_of(model), options=self.options, sizes=known)
         if isinstance(self.content, Program):
-            return compile_program(self.content, settings, self.findings)
+            return _without_needless(compile_program(self.content, settings, self.findings), tp)
         against = tuple(decided_otherwise(self.content, self.source.name, known, settings.model))
         if against:  # what it says of this model would be wrong
             findings = (*self.findings, *against)
             return Compiled(source=self.source, settings=settings, plan=self.content, findings=findings)
-        return compile_plan(self.source, self.content, settings, self.findings)
+        return _without_needless(compile_plan(self.source, self.content, settings, self.findings), tp)
 
     def resolved(self, model: Model | None = None, *, tp: int | None = None) -> ir.Plan:
         """The resolved plan: conditions decided, includes merged, defaults filled in.
@@ -145,6 +164,18 @@ class Plan:
         return {key: style for key, style in made if style is not None}
 
 
+def _without_needless(compiled: Compiled, tp: int | None) -> Compiled:
+    """An error where a size was asked for that the plan has no use for."""
+    plan = compiled.plan
+    if tp is None or plan is None or plan.axis("tp"):
+        return compiled
+    axes = or_list([axis.name for axis in plan.mesh])
+    message = f"tp={tp} is asked for, and the plan has no mesh axis `tp`"
+    help_ = f"its mesh is {axes}: write the sizes into the plan, as `mesh ({plan.mesh[0].name}=2)`"
+    finding = Finding(code=codes.UNKNOWN_AXIS, message=message, place=plan.place, help=help_)
+    return replace(compiled, findings=in_order([*compiled.findings, finding]))
+
+
 def tree_of(model: Model) -> Tree:
     """The module tree of whatever names or is a model.
 
@@ -159,9 +190,12 @@ def tree_of(model: Model) -> Tree:
 
     from planlang.model.capture import CaptureError, capture_config, capture_module
 
-    if isinstance(model, nn.Module):
-        return capture_module(model)
     try:
+        if isinstance(model, nn.Module):
+            return capture_module(model)
+        if not hasattr(model, "model_type"):
+            wanted = "a name of the catalog, a path, a configuration of transformers or an `nn.Module`"
+            raise TypeError(f"the model is {type(model).__name__!r}, not {wanted}")
         return capture_config(model)
     except CaptureError as error:
         raise PlanError([Finding(code=codes.UNKNOWN_ARCHITECTURE, message=str(error))]) from error
@@ -194,37 +228,59 @@ def open_plan(x: str | os.PathLike[str], options: Mapping[str, Value], *, beside
     Raises:
         PlanError: there is no such file or name, or it is no text.
     """
-    reference = os.fspath(x)
+    reference = text_of(x, "a plan", "a path, the name of a bundled plan or a dotted path")
     path = (beside / reference) if beside else Path(reference)
     bundled = resources.bundled_plans()
     if other := _no_reference(reference):
         raise PlanError([other])
-    if path.suffix in _DATA_SUFFIXES:
+    if path.suffix.lower() in _DATA_SUFFIXES:
         return _from_data(_read(path), options)
     if path.suffix == resources.PLAN_SUFFIX or isinstance(x, os.PathLike) or os.sep in reference:
         return parsed(_read(path, _bundled_name(path)), options)
     if reference in bundled:
         return parsed(_read(bundled[reference], f"plan {reference}"), options)
     if _is_dotted(reference):
-        from planlang.runtime.dotted import imported_plan
-
-        return Plan(*imported_plan(reference))
+        return _from_python(reference, options)
     if _is_file(path):
         return parsed(_read(path), options)
     otherwise = f"the bundled plans are {', '.join(f'`{name}`' for name in bundled)}"
-    message = f"`{reference}` is neither a file, a bundled plan nor a dotted path"
+    message = f"`{printable(reference)}` is neither a file, a bundled plan nor a dotted path"
     help_ = did_you_mean(reference, bundled, otherwise)
     raise PlanError([Finding(code=codes.UNKNOWN_PLAN, message=message, help=help_)])
+
+
+def text_of(x: object, what: str, wanted: str) -> str:
+    """A path or a name as text.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    found = os.fspath(x) if isinstance(x, str | os.PathLike) else x
+    if not isinstance(found, str):
+        raise TypeError(f"{what} is {wanted}, not {type(x).__name__!r}")
+    return found
+
+
+def checked_options(options: Mapping[str, Value]) -> Mapping[str, Value]:
+    """The options themselves.
+
+    Raises:
+        TypeError: one is of a type that the language has no values of.
+    """
+    for name, value in options.items():
+        if not isinstance(value, bool | int | str):
+            raise TypeError(f"the option {name!r} is a bool, an int or a str, not {type(value).__name__!r}")
+    return options
 
 
 def _no_reference(reference: str) -> Finding | None:
     """What is neither the path nor the name of a plan, though it looks like somebody's idea of one."""
     if "\n" in reference:
-        message = "this is the text of a plan, not the name of one"
+        message = "what has several lines is the text of a plan, not the name of one"
         return Finding(code=codes.UNKNOWN_PLAN, message=message, help="read it with `planlang.loads(text)`")
     path = Path(reference)
     if path.suffix == ".py":
-        message = f"`{reference}` is a file of Python, which is named by a dotted path and not read"
+        message = f"`{printable(reference)}` is a file of Python, which is named by a dotted path and not read"
         help_ = f"name the plan in it: `{path.stem}.NAME`, such as `{path.stem}.PLAN`, with its folder on the path"
         return Finding(code=codes.UNRESOLVED_PATH, message=message, help=help_)
     return None
@@ -260,13 +316,18 @@ def parsed(source: Source, options: Mapping[str, Value]) -> Plan:
 
 
 def _from_data(source: Source, options: Mapping[str, Value]) -> Plan:
-    from planlang.targets.data import read_plan
+    from planlang.targets.read_data import read_plan
 
     plan, findings = read_plan(source)
     if plan is None:
         raise PlanError(findings)
-    if options:
-        name = next(iter(options))
-        message = f"`{source.name}` is resolved already, so its option `{name}` cannot be set"
-        raise PlanError([Finding(code=codes.UNKNOWN_OPTION, message=message, help="set it where the file is made")])
-    return Plan(source, plan, {}, findings)
+    return Plan(source, plan, {}, findings).with_options(options)
+
+
+def _from_python(reference: str, options: Mapping[str, Value]) -> Plan:
+    try:
+        from planlang.runtime.dotted import imported_plan
+    except ImportError as error:
+        message = f"a plan in Python, as `{reference}` names one, needs torch: {error}"
+        raise PlanError([Finding(code=codes.UNRESOLVED_PATH, message=message, help="install torch")]) from error
+    return Plan(*imported_plan(reference)).with_options(options)

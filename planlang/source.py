@@ -12,6 +12,11 @@ from functools import cached_property
 from pathlib import Path
 
 
+def printable(name: str) -> str:
+    """A name as a message may show it: on one line, and nothing in it that a terminal would act on."""
+    return name if name.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """Half-open character offsets ``[start, end)`` into one text."""

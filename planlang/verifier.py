@@ -135,7 +135,9 @@ def verify(
                 failed.append(result)
         if failed:
             name = model if isinstance(model, str) else tree.name
-            findings[worded(subject.failure(failed), plan_of(compiled), name, _foreseen(plan, model, ranks, cls))] = None
+            findings[worded(subject.failure(failed), plan_of(compiled), name, _foreseen(plan, model, ranks, cls))] = (
+                None
+            )
     if progress:
         progress("", total, total)
     return Verified(tree.name, tuple(results), tuple(findings), described)

@@ -10,6 +10,7 @@ from planlang.diagnostics.finding import Finding
 from planlang.model.tree import Tree
 from planlang.plan import ir
 from planlang.plan.conditions import Value, spelt
+from planlang.source import printable
 
 _ANEW = "compile the plan that it was made from anew"
 
@@ -23,6 +24,7 @@ def decided_otherwise(plan: ir.Plan, name: str, sizes: Mapping[str, int], model:
         sizes: what is asked for.
         model: the model that it is used for.
     """
+    name = printable(name)
     for axis in plan.mesh:
         asked = sizes.get(axis.name)
         if asked is not None and axis.size is not None and asked != axis.size:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from planlang.analysis.assign import Assignment
-from planlang.analysis.regions import Box, Site, without
+from planlang.analysis.regions import Box, Site, literal, without
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding
 from planlang.indices import IndexSet
@@ -66,7 +66,7 @@ def _concrete(site: Site, box: Box, existing: list[Box]) -> Iterator[str]:
     at = 0
     for segment, star in zip(site.path, stars, strict=True):
         if isinstance(segment, str):
-            options.append([segment])
+            options.append([literal(segment)])
             continue
         everything = [other[at] for other in existing]
         if all(not (whole - box[at]) for whole in everything):

@@ -6,6 +6,7 @@ region is, for each site, a list of disjoint boxes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,8 @@ from planlang.model.tree import Node, Tree
 
 Box: TypeAlias = tuple[IndexSet, ...]
 Region: TypeAlias = dict[int, list[Box]]
+
+_MAGIC = re.compile(r"([*?[])")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +61,8 @@ class Sites:
             whole = tuple(segment for segment in path if isinstance(segment, IndexSet))
             found.append(Site(len(found), path, star, node, whole))
             for child in node.children:
-                segment = child.name if isinstance(child.name, str) else "[0-9]*" if star in named else "*"
+                name = child.name
+                segment = literal(name) if isinstance(name, str) else "[0-9]*" if star in named else "*"
                 visit(child.node, (*path, child.name), f"{star}.{segment}" if star else segment)
 
         visit(self.tree.root, (), "")
@@ -76,7 +80,8 @@ class Sites:
                 if any(isinstance(child.name, str) for child in children):
                     names.add(star)
                 for child in children:
-                    segment = child.name if isinstance(child.name, str) else "[0-9]*" if star in names else "*"
+                    name = child.name
+                    segment = literal(name) if isinstance(name, str) else "[0-9]*" if star in names else "*"
                     below.setdefault(f"{star}.{segment}" if star else segment, []).append(child.node)
             level = below
         return frozenset(names)
@@ -98,6 +103,11 @@ class Sites:
         for site in self.all:
             found.setdefault(site.star, []).append(site.whole)
         return found
+
+
+def literal(name: str) -> str:
+    """The pattern of torch's that matches one name alone: its keys are read by `fnmatch`."""
+    return _MAGIC.sub(r"[\1]", name)
 
 
 def intersect(a: Box, b: Box) -> Box | None:

@@ -54,7 +54,7 @@ def command(
     if not has_errors(findings):
         text = targets.emit(compiled, kind)
         if file is None:
-            click.echo(text, nl=False)
+            click.echo(text.encode(), nl=False)  # UTF-8 as in a file, whatever the terminal has
         else:
             findings = (*findings, *write_output(Path(file), text))
     return reporter.report(findings)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import errno
 import gc
+import io
 import os
 import sys
 from importlib import import_module
 
 import click
 
+from planlang.cli.streams import discard_output, prepare
+from planlang.source import printable
 from planlang.version import __version__
 
 COMMANDS = {
@@ -26,7 +29,7 @@ COMMANDS = {
 }
 INTERNAL_ERROR = 101
 INTERRUPTED = 130
-_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 class _Commands(click.Group):
@@ -67,6 +70,7 @@ def cli() -> None:
 def main() -> None:
     """The console script."""
     gc.set_threshold(100_000)  # looking for cycles takes as long as a walk, and the process soon ends
+    prepare()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -77,25 +81,21 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
-        error.show()
+        said = io.StringIO()
+        error.show(said)
+        click.echo("\n".join(map(printable, said.getvalue().rstrip("\n").split("\n"))), err=True)
         return 2
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read the output has enough. Python would complain once more when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except SystemExit:  # click's answer to a broken pipe
-        return 0
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error, OSError) and error.errno in _OUTPUT_ERRORS:
             click.echo(f"planlang: the output cannot be written: {str(error.strerror).lower()}", err=True)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
             return 2
         return _internal(error)
 
 
-def _internal(error: Exception) -> int:
+def _internal(error: BaseException) -> int:
     if os.environ.get("PLANLANG_TRACEBACK"):
         import traceback
 

@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 import click
 
 from planlang.compiler import Compiled
+from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, PlanError
 from planlang.diagnostics.render import FORMATS
 from planlang.loaded import Plan, open_plan, tree_named
 from planlang.model.tree import Tree
 from planlang.plan.files import MOST_BYTES, decode, load
-from planlang.source import Source
+from planlang.source import Source, printable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 STDIN = "-"
@@ -52,7 +53,11 @@ class Request:
         Raises:
             PlanError: it cannot be read.
         """
-        options = dict(map(_assignment, self.options))
+        options: dict[str, str] = {}
+        for name, value in map(_assignment, self.options):
+            if name in options:
+                raise click.UsageError(f"-D {name} is given twice")
+            options[name] = value
         if self.plan != STDIN:
             return open_plan(self.plan, options)
         source = read_stdin()
@@ -79,7 +84,12 @@ class Request:
 
 def read_stdin() -> Source:
     """The text on standard input."""
-    source = decode(sys.stdin.buffer.read(MOST_BYTES + 1), "<stdin>")
+    try:
+        content = sys.stdin.buffer.read(MOST_BYTES + 1)
+    except OSError as error:  # a folder, a terminal that is gone
+        message = f"standard input cannot be read: {str(error.strerror).lower()}"
+        raise PlanError([Finding(code=codes.UNREADABLE_FILE, message=message)]) from error
+    source = decode(content, "<stdin>")
     if isinstance(source, Finding):
         raise PlanError([source])
     return source
@@ -135,5 +145,6 @@ def reporting(command: Command) -> Command:
 def difference(source: Source, text: str, what: str) -> str:
     """A unified diff from a text to another, which is `what`: formatted, fixed."""
     before, after = (each.splitlines(keepends=True) for each in (source.text, text))
-    lines = difflib.unified_diff(before, after, source.name, f"{source.name} ({what})")
+    name = printable(source.name)
+    lines = difflib.unified_diff(before, after, name, f"{name} ({what})")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

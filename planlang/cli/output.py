@@ -12,6 +12,7 @@ import click
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding
 from planlang.resources import PLAN_SUFFIX
+from planlang.source import printable
 
 STDOUT = "-"
 DEFAULT_TARGET = "python"
@@ -46,7 +47,7 @@ def check_output(output: str, target: str, inputs: Iterable[Path]) -> tuple[Find
     path = Path(output)
     real = _real(path)
     if output.endswith(("/", os.sep)) and not path.is_dir():
-        return (_refused(output, "it names a folder", f"name a file in it, such as `{output}my_plan.py`"),)
+        return (_refused(output, "it names a folder", f"name a file in it, such as `{printable(output)}my_plan.py`"),)
     for each in inputs:
         if real == _real(each) or _one_file(path, each):
             return (_refused(output, "the plan is made from this file", "name another file with `-o`"),)
@@ -58,10 +59,11 @@ def check_output(output: str, target: str, inputs: Iterable[Path]) -> tuple[Find
 
 def _check_module(path: Path) -> Iterable[Finding]:
     name = path.stem
+    shown, word = printable(path.name), printable(name)
     if not name.isidentifier() or keyword.iskeyword(name):
-        message = f"`{path.name}` cannot be imported: `{name}` is no name in Python, nor in a dotted path"
+        message = f"`{shown}` cannot be imported: `{word}` is no name in Python, nor in a dotted path"
     elif name in _IMPORTED:
-        message = f"`{path.name}` would be imported in place of `{name}`, which it needs itself"
+        message = f"`{shown}` would be imported in place of `{name}`, which it needs itself"
     else:
         return
     better = "".join(char if char.isalnum() else "_" for char in name).strip("_")
@@ -70,7 +72,7 @@ def _check_module(path: Path) -> Iterable[Finding]:
 
 
 def _refused(output: str, why: str, help: str) -> Finding:
-    return Finding(code=codes.UNWRITABLE_OUTPUT, message=f"`{output}` is not written: {why}", help=help)
+    return Finding(code=codes.UNWRITABLE_OUTPUT, message=f"`{printable(output)}` is not written: {why}", help=help)
 
 
 def _real(path: Path) -> Path:

@@ -17,6 +17,7 @@ from planlang.diagnostics import codes
 from planlang.diagnostics.codes import Severity
 from planlang.diagnostics.finding import Finding, in_order
 from planlang.diagnostics.render import render, summary
+from planlang.source import printable
 
 FOUND, UNUSABLE = 1, 2
 
@@ -66,13 +67,24 @@ def write_output(path: Path, text: str) -> tuple[Finding, ...]:
                 return ()
         target = path.resolve()  # a link stays a link
         _replace(target, text)
-    except (OSError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:  # a circle of links is a RuntimeError
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         folder = path.parent
-        help_ = f"make the folder `{folder}` first" if not folder.is_dir() else "name another file with `-o`"
-        message = f"`{path}` cannot be written: {reason}"
+        help_ = (
+            f"make the folder `{printable(str(folder))}` first"
+            if not _is_folder(folder)
+            else "name another file with `-o`"
+        )
+        message = f"`{printable(str(path))}` cannot be written: {reason}"
         return (Finding(code=codes.UNWRITABLE_OUTPUT, message=message, help=help_),)
     return ()
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a circle of links, a name that is too long
+        return True
 
 
 def _replace(target: Path, text: str) -> None:

@@ -14,7 +14,7 @@ from planlang.analysis.coverage import Uncovered, local_shapes, uncovered
 from planlang.analysis.keys import Keyed
 from planlang.cli.options import Request, compiling
 from planlang.cli.report import Reporter
-from planlang.cli.show_cost import Asked, costing, work_out
+from planlang.cli.show_cost import Asked, costing, refuse_needless, work_out
 from planlang.cli.tables import print_table
 from planlang.compiler import Compiled
 from planlang.diagnostics.finding import PlanError
@@ -23,6 +23,7 @@ from planlang.model.tree import Parameter
 from planlang.plan import ir
 from planlang.plan.styles import Colwise, Custom, Prepare, Replicated, Rowwise, Skip
 from planlang.plan.styles import Sequence as SequenceStyle
+from planlang.source import printable
 from planlang.syntax.printer import target_text
 
 MOST_UNCOVERED = 12
@@ -51,6 +52,9 @@ def command(
         planlang show qwen_stable --model Qwen/Qwen3-8B --tp 8 --comm --length 8192
     """  # noqa: D301 (the escape is click's mark for lines that stay as they are)
     reporter = Reporter(style, color)
+    asked = Asked(**costs)
+    if not asked:
+        refuse_needless()
     try:
         compiled = Request(plan=plan, model=model, cls=cls, tp=tp, options=options).compile()
     except PlanError as error:
@@ -59,7 +63,6 @@ def command(
     if compiled.plan is None or not compiled.assignments:
         return code
     try:
-        asked = Asked(**costs)
         found = work_out(compiled, asked, model, cls, _sizes(compiled)) if asked else None
     except PlanError as error:
         return reporter.report(error.findings)
@@ -82,7 +85,7 @@ def _title(compiled: Compiled, plan: ir.Plan) -> str:
     sizes = _sizes(compiled)
     made_for = f"{settings.model.name} ({settings.model.cls})" if settings.model else ", ".join(plan.classes)
     mesh = ", ".join(f"{axis.name}={sizes[axis.name]}" if axis.name in sizes else axis.name for axis in plan.mesh)
-    return f"{plan.name} on {made_for}, mesh {mesh}"
+    return f"{plan.name} on {printable(made_for)}, mesh {mesh}"
 
 
 def _print(compiled: Compiled, plan: ir.Plan) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from planlang.analysis.cost.bytes import WIDTHS
 from planlang.compiler import Compiled
@@ -74,6 +75,18 @@ def costing(command: Command) -> Command:
     ):
         command = decorate(command)
     return command
+
+
+def refuse_needless() -> None:
+    """Refuses sizes that nothing is worked out for.
+
+    Raises:
+        click.UsageError: one is given.
+    """
+    context = click.get_current_context()
+    for name in ("batch", "length", "dtype"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} is about costs: give --comm, --reductions or --memory too")
 
 
 def work_out(compiled: Compiled, asked: Asked, model: str | None, cls: str | None, sizes: dict[str, int]) -> Costs:

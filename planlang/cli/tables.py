@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from planlang.source import printable
+
 _UNLIMITED = 10_000
 
 
@@ -21,7 +23,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
     for heading in headings:
         table.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text("\n".join(map(printable, cell.split("\n")))) for cell in row))
     with console.capture() as capture:
         console.print(table)
     for line in capture.get().splitlines():

@@ -215,7 +215,9 @@ def _as_model_error(settings: Mapping[str, Any], spec: str, cls: str | None) -> 
         help = "use a version of transformers that has it"
         if error.fault == "class":
             named = [cls] if cls is not None else settings.get("architectures")
-            near = close_classes(named[0]) if named else []
+            near = [each for each in close_classes(named[0]) if each != named[0]] if named else []
+            if cls is not None and settings.get("architectures"):  # what the file says fits its own type
+                near = [each for each in settings["architectures"][:1] if each != cls] or near
             help = f"did you mean {_either(near)}?" if near else "name a model class of transformers for this type"
             code = "unknown-class" if cls is not None else code
         raise ModelError(code, str(error), help) from error

@@ -11,7 +11,7 @@ from planlang.model import catalog
 from planlang.model.resolve import ModelError, model_graphs, model_tree
 from planlang.model.template import Graphs
 from planlang.model.tree import Tree
-from planlang.source import Place
+from planlang.source import Place, printable
 
 T = TypeVar("T")
 
@@ -48,10 +48,14 @@ def _named(make: Callable[[str, str | None], T], spec: str, cls: str | None) -> 
     try:
         return make(spec, cls)
     except ModelError as error:
-        return Finding(code=_CODES[error.code_hint], message=error.message, help=error.help)
+        return Finding(code=_CODES[error.code_hint], message=_safe(error.message), help=_safe(error.help))
     except ImportError as error:
-        message = f"`{spec}` is not in the catalog, and building it needs torch and transformers: {error}"
+        message = f"`{_safe(spec)}` is not in the catalog, and building it needs torch and transformers: {error}"
         return Finding(code=codes.UNKNOWN_ARCHITECTURE, message=message, help="install both, or name a catalog model")
+
+
+def _safe(text: str) -> str:
+    return " ".join(printable(text).split())
 
 
 def class_tree(cls: str, place: Place | None) -> Tree | Finding:

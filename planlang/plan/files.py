@@ -9,7 +9,7 @@ from pathlib import Path
 from planlang import resources
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, did_you_mean, nearest, or_list
-from planlang.source import Place, Source
+from planlang.source import Place, Source, printable
 from planlang.syntax.nodes import Broken, Extends, File
 from planlang.syntax.parser import parse
 
@@ -47,15 +47,20 @@ def read_source(path: Path, name: str = "", *, place: Place | None = None) -> So
         place: what asked for it, if a plan did.
     """
     shown = name or os.fspath(path)
+    said = printable(shown)
     try:
         if path.is_dir():
-            help_ = f"name a file in it, such as `{shown.rstrip('/')}/my.plan`"
-            return Finding(code=codes.UNREADABLE_FILE, message=f"`{shown}` is a folder", place=place, help=help_)
+            help_ = f"name a file in it, such as `{said.rstrip('/')}/my.plan`"
+            return Finding(code=codes.UNREADABLE_FILE, message=f"`{said}` is a folder", place=place, help=help_)
+        if path.exists() and not path.is_file():  # who reads a pipe may wait for ever
+            help_ = "name a file; `-` reads standard input"
+            message = f"`{said}` is a pipe or a device, not a file"
+            return Finding(code=codes.UNREADABLE_FILE, message=message, place=place, help=help_)
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        message = f"`{_printable(shown)}` cannot be read: {reason.lower()}"
+        message = f"`{said}` cannot be read: {reason.lower()}"
         return Finding(code=codes.UNREADABLE_FILE, message=message, place=place)
     if len(content) > MOST_BYTES:
         return _too_large(shown, place)
@@ -63,7 +68,7 @@ def read_source(path: Path, name: str = "", *, place: Place | None = None) -> So
 
 
 def _too_large(name: str, place: Place | None) -> Finding:
-    message = f"`{name}` is larger than {MOST_BYTES // 2**20} MiB, more than any plan needs"
+    message = f"`{printable(name)}` is larger than {MOST_BYTES // 2**20} MiB, more than any plan needs"
     return Finding(code=codes.FILE_TOO_LARGE, message=message, place=place, help="is it the right file?")
 
 
@@ -72,7 +77,7 @@ def in_another_language(path: Path, *, place: Place | None = None) -> Finding | 
     kind = _OTHER_LANGUAGES.get(path.suffix.lower())
     if kind is None:
         return None
-    message = f"`{_printable(str(path))}` is {kind}, not a plan in the language"
+    message = f"`{printable(str(path))}` is {kind}, not a plan in the language"
     help_ = f"name a `{resources.PLAN_SUFFIX}` file: resolved plans and modules are made from one"
     return Finding(code=codes.OTHER_FILE, message=message, place=place, help=help_)
 
@@ -83,10 +88,10 @@ def decode(content: bytes, name: str, path: Path | None = None, *, place: Place 
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        message = f"`{name}` is not UTF-8: line {line} holds the byte 0x{content[error.start]:02x}"
+        message = f"`{printable(name)}` is not UTF-8: line {line} holds the byte 0x{content[error.start]:02x}"
         return Finding(code=codes.NOT_TEXT, message=message, place=place, help="save it as UTF-8")
     if "\0" in text:
-        message = f"`{name}` holds a NUL byte, so it is no text"
+        message = f"`{printable(name)}` holds a NUL byte, so it is no text"
         return Finding(code=codes.NOT_TEXT, message=message, place=place, help="is it the right file?")
     return Source(name, text, path)
 
@@ -134,13 +139,13 @@ def _base(source: Source, extends: Extends, seen: list[str]) -> Source | Finding
     if path is None:
         names = resources.bundled_plans()
         otherwise = f"the bundled plans are {', '.join(f'`{name}`' for name in names)}; a file is named with `.plan`"
-        message = f"`{_printable(reference)}` is neither a file nor a bundled plan"
+        message = f"`{printable(reference)}` is neither a file nor a bundled plan"
         help_ = did_you_mean(reference, names, otherwise)
         return Finding(code=codes.UNKNOWN_PLAN, message=message, place=place, help=help_)
     identity = _identity(path)
     if identity in seen or len(seen) >= MOST_EXTENDED:
         message = (
-            f"`{_printable(reference)}` is extended by itself"
+            f"`{printable(reference)}` is extended by itself"
             if identity in seen
             else "too many plans extend one another"
         )
@@ -184,7 +189,3 @@ def _identity(path: Path | None) -> str:
         return os.path.realpath(path) if path else ""
     except ValueError:
         return repr(path)
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else ascii(text)[1:-1]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pathlib
 import re
 import sys
 import types
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from torch.distributed.tensor import Partial, Placement, Replicate, Shard
@@ -24,11 +26,14 @@ from planlang import layout as layouts
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, PlanError
 from planlang.plan import ir
+from planlang.plan.documents import short
 from planlang.plan.styles import Colwise, Prepare, Replicated, Rowwise, Sequence, Style
 from planlang.runtime.replicate import ReplicateParallel
 from planlang.source import Source
 from planlang.syntax.nodes import Choice, Literal, Part, Path, Segment, Star, Target
 
+_STARS = re.compile(r"\*+")  # one star is as good as several
+_MOST_CHARACTERS = 256
 _GLOB = re.compile(r"\*|\[([^\]!][^\]]*)\]|[^*\[?]+")
 
 
@@ -40,10 +45,14 @@ def imported_plan(path: str) -> tuple[Source, ir.Plan]:
     """
     module, _, attribute = path.rpartition(".")
     try:
-        value = getattr(importlib.import_module(module), attribute)
-        if isinstance(value, types.FunctionType):
-            value = value()
-    except Exception as error:  # importing runs the user's code, which may raise anything
+        with contextlib.redirect_stdout(sys.stderr):  # standard output is for what is made of the plan
+            value = getattr(importlib.import_module(module), attribute)
+            if isinstance(value, types.FunctionType):
+                value = value()
+            value = dict(value.items()) if isinstance(value, Mapping) else value
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # importing runs the user's code, which may raise anything, and may exit
         message = f"`{path}` cannot be imported: {type(error).__name__}: {error}"
         help_ = "name a dict, or a function without parameters, as `package.module.attribute`"
         raise PlanError([Finding(code=codes.UNRESOLVED_PATH, message=message, help=help_)]) from error
@@ -63,8 +72,9 @@ def _rules(plan: Mapping[Any, Any], path: str, findings: list[Finding]) -> Itera
     for key, value in plan.items():
         try:
             yield ir.Rule(target=Target(pattern=_path(key)), style=_style(value))
-        except _Unreadable as error:
-            message = f"`{path}` holds `{key}`, {error}"
+        except Exception as error:  # what a style holds may be anything, too
+            why = str(error) if isinstance(error, _Unreadable) else f"which cannot be read: {error!r}"
+            message = f"`{path}` holds {short(key)}, {why}"
             findings.append(
                 Finding(code=codes.UNRESOLVED_PATH, message=message, help="write this entry in a `.plan` file")
             )
@@ -78,7 +88,14 @@ def _path(key: Any) -> Path:
     """A key of torch's: one `fnmatch` pattern a segment."""
     if not isinstance(key, str):
         raise _Unreadable("which is no module name")
-    return Path(segments=tuple(Segment(parts=tuple(_parts(segment))) for segment in key.split(".") if key))
+    if not all(key.split(".")):
+        raise _Unreadable(
+            "and the language has no pattern for the model itself" if not key else "with an empty segment"
+        )
+    if '"' in key or "\n" in key:
+        raise _Unreadable("and no pattern of the language holds a quote or a line end")
+    key = _STARS.sub("*", key)
+    return Path(segments=tuple(Segment(parts=tuple(_parts(segment))) for segment in key.split(".")))
 
 
 def _parts(segment: str) -> Iterator[Part]:
@@ -90,7 +107,10 @@ def _parts(segment: str) -> Iterator[Part]:
         if found[0] == "*":
             yield Star() if len(segment) > 1 else Choice(options=((Star(),),))
         elif found[1] is not None:
-            yield Choice(options=tuple((Literal(text=char),) for char in _characters(found[1])))
+            characters = tuple(islice(_characters(found[1]), _MOST_CHARACTERS + 1))
+            if not 0 < len(characters) <= _MOST_CHARACTERS or "." in characters:
+                raise _Unreadable(f"and `{found[0]}` stands for no name, or for too many")
+            yield Choice(options=tuple((Literal(text=char),) for char in characters))
         else:
             yield Literal(text=found[0])
         at = found.end()
@@ -111,18 +131,21 @@ def _style(style: Any) -> Style:
     if cls is ColwiseParallel or cls is RowwiseParallel:
         (in_,), (out,) = style.input_layouts, style.output_layouts
         made = Colwise if cls is ColwiseParallel else Rowwise
-        return made(in_=_layout(in_), out=_layout(out), local=style.use_local_output)
+        return made(in_=_layout(in_), out=_layout(out), local=_flag(style.use_local_output))
     if cls is SequenceParallel:
         (placement,) = style.sequence_sharding
-        return Sequence(dim=placement.dim, local=style.use_local_output)
+        return Sequence(dim=_dim(placement.dim), local=_flag(style.use_local_output))
     if cls is PrepareModuleInput:
-        return Prepare(**_inputs(style), local_in=style.use_local_output)
+        return Prepare(**_inputs(style), local_in=_flag(style.use_local_output))
     if cls is PrepareModuleOutput:
-        return Prepare(**_outputs(style), local_out=style.use_local_output)
+        return Prepare(**_outputs(style), local_out=_flag(style.use_local_output))
     if cls is PrepareModuleInputOutput:
         inner, outer = style.prepare_module_input, style.prepare_module_output
         return Prepare(
-            **_inputs(inner), **_outputs(outer), local_in=inner.use_local_output, local_out=outer.use_local_output
+            **_inputs(inner),
+            **_outputs(outer),
+            local_in=_flag(inner.use_local_output),
+            local_out=_flag(outer.use_local_output),
         )
     if cls is ReplicateParallel:
         return Replicated(grad=style.grad)
@@ -148,13 +171,26 @@ def _conversion(source: Placement | None, target: Placement | None) -> Any:
     return None if source is None or target is None else layouts.Conversion(_layout(source), _layout(target))
 
 
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _Unreadable(f"with {short(value)} where `True` or `False` should be")
+    return value
+
+
+def _dim(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _Unreadable(f"with {short(value)} where a dimension should be")
+    return value
+
+
 def _layout(placement: Placement) -> layouts.Layout:
+    kind = type(placement)  # a subclass may mean anything
     match placement:
-        case Replicate():
+        case Replicate() if kind is Replicate:
             return layouts.Replicate()
-        case Shard():
-            return layouts.Shard(placement.dim)
-        case Partial(reduce_op=op) if op in layouts.REDUCE_OPS:
+        case Shard() if kind is Shard:
+            return layouts.Shard(_dim(placement.dim))
+        case Partial(reduce_op=op) if kind is Partial and op in layouts.REDUCE_OPS:
             return layouts.Partial(op)
         case _:
             raise _Unreadable(f"which uses the placement `{placement}`")

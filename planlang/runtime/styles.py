@@ -118,7 +118,7 @@ def _custom(style: Custom, place: Place | None) -> ParallelStyle:
         found: Any = importlib.import_module(module_name)
         for name in class_path.split("."):
             found = getattr(found, name)
-    except Exception as error:  # importing runs the user's code, which may raise anything
+    except (Exception, SystemExit) as error:  # importing runs the user's code, which may raise anything, and may exit
         raise refuse(
             f"the custom style `{style.path}` cannot be imported",
             note=f"{type(error).__name__}: {error}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -36,7 +37,17 @@ def call(name: str, arguments: Sequence[tuple[str, Expression]]) -> Group:
 
 def mapping(entries: Sequence[tuple[str, Expression]]) -> Group:
     """`{"key": value, ...}`."""
-    return Group("{", tuple((f'"{key}": ', value) for key, value in entries), "}", collection=True)
+    return Group("{", tuple((f"{quoted(key)}: ", value) for key, value in entries), "}", collection=True)
+
+
+def quoted(text: str) -> str:
+    """A text in double quotes, as formatters write it; what does not print stands as its escape."""
+    return printable(json.dumps(text, ensure_ascii=False), but="")
+
+
+def printable(text: str, *, but: str = "\t") -> str:
+    """A text on one line: what would end the line, or show as something else, is written as its escape."""
+    return "".join(char if char.isprintable() or char in but else ascii(char)[1:-1] for char in text)
 
 
 def sequence(items: Sequence[Expression]) -> Group:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import keyword
 import re
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from planlang.plan import ir
 from planlang.plan.conditions import spelt
 from planlang.plan.styles import Colwise, Custom, Prepare, Replicated, Rowwise, Scalar, Sequence, Skip, Style, axis_of
 from planlang.source import Source
-from planlang.targets.expressions import WIDTH, Expression, call, lines, mapping, sequence
+from planlang.targets.expressions import WIDTH, Expression, call, lines, mapping, printable, quoted, sequence
 from planlang.version import __version__
 
 _PLACEMENTS = "torch.distributed.tensor"
@@ -101,13 +100,8 @@ def _docstring(compiled: Compiled, plan: ir.Plan) -> list[str]:
     if plan.description:
         text += [*plan.description, ""]
     text += [*facts, _origin(compiled.source)]
-    escaped = [_printable(line.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')).rstrip() for line in text]
+    escaped = [printable(line.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')).rstrip() for line in text]
     return [f'"""{escaped[0]}', *escaped[1:], '"""']
-
-
-def _printable(text: str) -> str:
-    """A text on one line: what would end the line, or show as something else, is written as its escape."""
-    return "".join(char if char.isprintable() or char == "\t" else ascii(char)[1:-1] for char in text)
 
 
 def _decided(plan: ir.Plan) -> str:
@@ -158,9 +152,9 @@ def _rule(group: list[Keyed], imports: _Imports) -> Iterator[str]:
     if isinstance(rule.style, Skip):
         return
     for comment in (*rule.above, *([rule.behind] if rule.behind else [])):
-        yield f"        # {_printable(comment)}".rstrip()
+        yield f"        # {printable(comment)}".rstrip()
     for keyed in group:
-        yield from lines(f"{json.dumps(keyed.key, ensure_ascii=False)}: ", _style(rule.style, imports), ",", 8)
+        yield from lines(f"{quoted(keyed.key)}: ", _style(rule.style, imports), ",", 8)
 
 
 class _Imports:
@@ -258,7 +252,7 @@ def _free(value: Scalar | Layout, placed: Callable[[Layout], str]) -> str:
     """An argument of a custom style; a text in double quotes, as formatters write it (it holds none itself)."""
     if isinstance(value, Replicate | Shard | Partial):
         return placed(value)
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+    return quoted(value) if isinstance(value, str) else repr(value)
 
 
 def _prepare(style: Prepare, placed: Callable[[Layout], str]) -> Iterator[tuple[str, Expression]]:

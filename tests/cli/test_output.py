@@ -55,7 +55,8 @@ def test_data_modules_and_configurations_are_inputs_too(
     assert codes(capsys, "compile", "mine.yaml", "-o", "./mine.yaml") == (2, ["PLN0006"])
     monkeypatch.syspath_prepend(here)
     assert run(["compile", "mine.plan", "-o", "their_module.py"]) == 0
-    assert codes(capsys, "compile", "their_module.PLAN", "-o", "their_module.py") == (2, ["PLN0006"])
+    dotted = ("compile", "their_module.PLAN", "--model", "Qwen/Qwen3-0.6B")
+    assert codes(capsys, *dotted, "-o", "their_module.py") == (2, ["PLN0006"])
     config = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "num_hidden_layers": 2}
     Path("model").mkdir()
     Path("model/config.json").write_text(json.dumps(config))
