@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import conv1d
+from torch.nn.functional import conv1d, conv2d, conv3d
 
 from planlang.analysis.flow.backward import pull
 from planlang.analysis.flow.conflict import Fault
@@ -48,9 +48,12 @@ def conv(x: tuple[int, ...], w: tuple[int, ...], groups: int | None, *, bias: bo
     kwargs = (("weight", Ref(1)), ("bias", Ref(2) if bias else None), ("padding", 3), ("groups", given))
 
     def run(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
-        return conv1d(x, w, b, padding=3, groups=x.shape[1] if groups is None else groups)
+        return {3: conv1d, 4: conv2d, 5: conv3d}[x.ndim](
+            x, w, b, padding=3, groups=x.shape[1] if groups is None else groups
+        )
 
-    return Case(Op("torch.nn.functional.conv1d", (Ref(0),), kwargs, (9,)), (x, w, (w[0],)) if bias else (x, w), run)
+    name = f"torch.nn.functional.conv{len(x) - 2}d"
+    return Case(Op(name, (Ref(0),), kwargs, (9,)), (x, w, (w[0],)) if bias else (x, w), run)
 
 
 def written(index: Any, given: tuple[Argument, ...], value: tuple[int, ...] | float) -> Case:
@@ -84,6 +87,9 @@ CASES = [
     conv((4, 8, 6), (6, 8, 4), 1),
     conv((4, 8, 6), (6, 8, 4), 1, bias=True),
     conv((4, 8, 6), (8, 8, 1), 1),
+    conv((4, 8, 6, 6), (8, 1, 4, 4), None),
+    conv((4, 8, 6, 6), (6, 8, 4, 4), 1, bias=True),
+    conv((4, 8, 4, 6, 4), (8, 2, 3, 3, 3), 4),
     written((slice(None), slice(None), 0), (ALL, ALL, 0), (4, 6, 8)),
     written((slice(None), slice(None), 0), (ALL, ALL, 0), (6, 1)),
     written((slice(None), slice(None), 0), (ALL, ALL, 0), 2.0),
