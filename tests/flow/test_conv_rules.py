@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv1d, conv2d, conv3d
 
-from planlang.analysis.flow.backward import pull
 from planlang.analysis.flow.conflict import Fault
+from planlang.analysis.flow.gradients import pull
 from planlang.analysis.flow.operators import Operand, Refusal, Run, rule_of
 from planlang.analysis.flow.state import REPLICATE, for_gradient
 from planlang.layout import Layout, Partial, Shard

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from planlang.analysis.flow.backward import Wrong
 from planlang.analysis.flow.conflict import Conflict, Fault
 from planlang.analysis.flow.faults import Occurrence, Probe, gather, probes, spots
+from planlang.analysis.flow.gradients import Wrong
 from planlang.analysis.flow.passes import Pass
 from planlang.analysis.flow.words import and_list, module_text, together
 from planlang.layout import Partial, Replicate, Shard

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from planlang.analysis.cost.bytes import payload_bytes, payload_shape, ring_bytes
-from planlang.analysis.flow.backward import Backward
 from planlang.analysis.flow.cause import Cause
 from planlang.analysis.flow.forward import Frame
+from planlang.analysis.flow.gradients import Backward
 from planlang.analysis.flow.passes import Pass
 from planlang.analysis.flow.state import REPLICATE
 from planlang.analysis.flow.tape import Called, Collective, Move

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from planlang.analysis.assign import Assignment
 from planlang.analysis.flow.applied import applied_styles
-from planlang.analysis.flow.backward import Wrong
 from planlang.analysis.flow.cause import Applied
 from planlang.analysis.flow.conflict import Conflict
 from planlang.analysis.flow.expectations import prove
@@ -15,6 +14,7 @@ from planlang.analysis.flow.faults import Occurrence, Probe, gather, probes, spo
 from planlang.analysis.flow.findings import Wording
 from planlang.analysis.flow.fixes import Change, cure
 from planlang.analysis.flow.forward import Setup
+from planlang.analysis.flow.gradients import Wrong
 from planlang.analysis.flow.passes import Contract, Pass, run
 from planlang.analysis.flow.words import star
 from planlang.analysis.regions import concrete

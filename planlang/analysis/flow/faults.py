@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from planlang.analysis.flow.backward import Wrong
 from planlang.analysis.flow.cause import Cause
 from planlang.analysis.flow.conflict import Conflict, Fault
+from planlang.analysis.flow.gradients import Wrong
 from planlang.analysis.flow.passes import Pass
 from planlang.analysis.flow.words import star
 

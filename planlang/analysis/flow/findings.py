@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from planlang.analysis.flow.backward import Wrong
 from planlang.analysis.flow.cause import Cause
 from planlang.analysis.flow.conflict import Conflict, Fault
 from planlang.analysis.flow.faults import Occurrence, Probe, blamed
+from planlang.analysis.flow.gradients import Wrong
 from planlang.analysis.flow.state import Tensor
 from planlang.analysis.flow.words import and_list, module_text, operator_text, star, tensor_text
 from planlang.diagnostics import codes

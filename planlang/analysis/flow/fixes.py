@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
-from planlang.analysis.flow.backward import Wrong
 from planlang.analysis.flow.cause import Applied, Cause
 from planlang.analysis.flow.conflict import Conflict, Fault
 from planlang.analysis.flow.faults import Occurrence, blamed
+from planlang.analysis.flow.gradients import Wrong
 from planlang.analysis.flow.passes import Pass
 from planlang.analysis.flow.state import Tensor
 from planlang.analysis.flow.words import and_list, star, together
