@@ -12,7 +12,6 @@ is expected of all of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,15 +20,8 @@ from tests.cases import CORPUS, PROVED, SINGLE, Case, assert_expected, cases, ch
 
 CHECK = CORPUS / "check"
 NAMES = sorted(path.stem for path in CHECK.glob("*.plan"))
+pytestmark = pytest.mark.usefixtures("graph_cache")
 HEADED = cases(CORPUS / "reports") + cases(CORPUS / "published")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keeps the graphs of models that are not in the catalog for the time of this module."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PLANLANG_CACHE_DIR", str(tmp_path_factory.mktemp("graphs")))
-        yield
 
 
 @pytest.mark.parametrize("name", NAMES)
