@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 
@@ -13,3 +15,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def update(request: pytest.FixtureRequest) -> bool:
     """Whether expected files are to be rewritten rather than compared with."""
     return bool(request.config.getoption("--update"))
+
+
+@pytest.fixture(scope="session")
+def graph_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps the graphs of models that the catalog lacks for the time of the tests, and no longer."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PLANLANG_CACHE_DIR", str(tmp_path_factory.mktemp("graphs")))
+        yield

@@ -1,8 +1,12 @@
-"""Plans and word for word what `planlang check` says of them.
+"""Plans and what `planlang check` says of them.
 
-A case is a pair of files in `corpus/check`: `NAME.plan`, whose first line holds the options of the command, and
-`NAME.txt` with what the command writes: findings, then the verdict. `pytest tests/test_check_corpus.py --update` writes
-the expected files anew. Cases named `right_...` must have no error and be proved right.
+Cases of `corpus/check` are pairs of files: `NAME.plan`, whose first line holds the options of the command, and
+`NAME.txt` with what the command writes, word for word: findings, then the verdict. Cases named `right_...` must have no
+error and be proved right.
+
+Cases of `corpus/reports` are what users of tensor parallelism reported, and of `corpus/published` plans that others
+published: `tests/cases.py` says what their headers hold. `pytest tests/test_check_corpus.py --update` writes anew what
+is expected of all of them.
 """
 
 from __future__ import annotations
@@ -12,21 +16,19 @@ from pathlib import Path
 
 import pytest
 
-from planlang.cli.main import run
-from tests.test_corpus import FINDINGS, flags
+from tests.cases import CORPUS, PROVED, SINGLE, Case, assert_expected, cases, check, flags
 
-CHECK = FINDINGS.with_name("check")
-CASES = sorted(path.stem for path in CHECK.glob("*.plan"))
-_VERDICT = "right, forward and backward"
+CHECK = CORPUS / "check"
+NAMES = sorted(path.stem for path in CHECK.glob("*.plan"))
+pytestmark = pytest.mark.usefixtures("graph_cache")
+HEADED = cases(CORPUS / "reports") + cases(CORPUS / "published")
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_check(name: str, update: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(CHECK)
-    code = run(["check", f"{name}.plan", *flags(CHECK / f"{name}.plan"), "--color", "never"])
-    captured = capsys.readouterr()
-    written = captured.err + captured.out
-    expected = CHECK / f"{name}.txt"
+@pytest.mark.parametrize("name", NAMES)
+def test_words(name: str, update: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = CHECK / f"{name}.plan"
+    code, written = check(plan, flags(plan), capsys, monkeypatch)
+    expected = plan.with_suffix(".txt")
     if update:
         expected.write_text(written, encoding="utf-8", newline="\n")
     assert expected.exists(), (
@@ -36,10 +38,17 @@ def test_check(name: str, update: bool, capsys: pytest.CaptureFixture[str], monk
     assert code == (1 if re.search(r"^error\[", written, re.MULTILINE) else 0)
     if name.startswith("right_"):
         assert code == 0
-        assert _VERDICT in written or "nothing is split" in written
+        assert PROVED in written or SINGLE in written
     else:
-        assert not (code == 1 and _VERDICT in written)
+        assert not (code == 1 and PROVED in written)
 
 
 def test_every_expected_file_has_its_plan() -> None:
-    assert sorted(path.stem for path in Path(CHECK).glob("*.txt")) == CASES
+    assert sorted(path.stem for path in Path(CHECK).glob("*.txt")) == NAMES
+
+
+@pytest.mark.parametrize("case", HEADED, ids=lambda case: f"{case.path.parent.name}/{case.name}")
+def test_codes_and_lines(
+    case: Case, update: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_expected(case, capsys, monkeypatch, update=update)

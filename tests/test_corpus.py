@@ -8,26 +8,18 @@ lie in `shared`, and are no cases. `pytest tests/test_corpus.py --update` writes
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from planlang.cli.main import run
 from planlang.diagnostics.codes import CODES
+from tests.cases import CORPUS, flags
 
-FINDINGS = Path(__file__).with_name("corpus") / "findings"
+FINDINGS = CORPUS / "findings"
 CASES = sorted(path.stem for path in FINDINGS.glob("*.plan"))
-FLAGS = "# flags:"
 _TRANSFORMERS = re.compile(r"transformers \d[\w.]*")
 _TITLE = re.compile(r"^(error|warning|note)\[(PLN\d{4})\]", re.MULTILINE)
-
-
-def flags(plan: Path) -> list[str]:
-    """The options in the first line of a plan."""
-    first = plan.read_text(encoding="utf-8").partition("\n")[0]
-    return shlex.split(first.removeprefix(FLAGS)) if first.startswith(FLAGS) else []
 
 
 def titles(name: str) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -28,13 +29,13 @@ def named_model(spec: str, cls: str | None = None) -> Tree | Finding:
     return _named(model_tree, spec, cls)
 
 
-def named_graphs(spec: str | Any, cls: str | None = None) -> Graphs | Finding:
+def named_graphs(spec: str | os.PathLike[str] | Any, cls: str | None = None) -> Graphs | Finding:
     """The graphs of what `--model` (and `--as`) name, or of a configuration or a live model of transformers.
 
     Where the model's own code cannot be run without data, there is no finding: `Graphs.failures` tells.
     """
-    if isinstance(spec, str):
-        return _named(model_graphs, spec, cls)
+    if isinstance(spec, str | os.PathLike):
+        return _named(model_graphs, os.fspath(spec), cls)
     from planlang.model.graphs import graphs_of
     from planlang.model.pretrained import CaptureError
 

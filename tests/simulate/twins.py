@@ -94,17 +94,21 @@ def _built(name: str, layers: int, attention: str, seed: int) -> nn.Module:
     if name.startswith("qwen3_moe"):
         config._experts_implementation = "eager"  # the grouped product has no float64
     model: nn.Module = getattr(transformers, twin.cls)(config).double().eval()
-    source = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for key, parameter in model.named_parameters():
-            noise = torch.randn(parameter.shape, generator=source, dtype=torch.float64)
-            # Gemma adds the 1 itself.
-            one = 0 if name.startswith("gemma3") else 1
-            parameter.copy_(one + 0.3 * noise if key.endswith("norm.weight") else noise / 4)
+    fill(model, seed)
     for module in model.modules():
         if type(module).__name__.endswith("RMSNorm"):
             module.forward = MethodType(_norm, module)  # on the object: other models keep transformers' own
     return model
+
+
+def fill(model: nn.Module, seed: int = 1) -> None:
+    """Gives every parameter random numbers of which each matters, the same ones for the same seed."""
+    source = torch.Generator().manual_seed(seed)
+    one = 0 if type(model).__name__.startswith("Gemma") else 1  # Gemma adds the 1 itself
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=source, dtype=torch.float64)
+            parameter.copy_(one + 0.3 * noise if key.endswith("norm.weight") else noise / 4)
 
 
 def _norm(self: Any, x: Tensor) -> Tensor:

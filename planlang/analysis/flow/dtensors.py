@@ -33,7 +33,7 @@ def layouts(frame: Frame, op: Op, found: list[Tensor]) -> list[tuple[Layout | No
     if all(each.honest for each in found):
         try:
             after: Sequence[Layout] = frame.run(op, found, claims)
-            if _masked(frame, op, found) or _empty(op, found) or _summed(op, found):
+            if _masked(frame, op, found) or _empty(op, found) or _short(op, found) or _summed(op, found):
                 after = _chosen(frame, op, found) or after
         except Conflict as conflict:
             after = _converted(frame, op, found, conflict)
@@ -81,6 +81,13 @@ def _empty(op: Op, found: Sequence[Tensor]) -> bool:
     return op.name.endswith("linear") and any(isinstance(c, Shard) and x.shape[c.dim] < x.ranks for c, x in cut)
 
 
+def _short(op: Op, found: Sequence[Tensor]) -> bool:
+    """Whether `layer_norm` is to run where some rank has nothing of a tensor: torch gathers it first."""
+    name = op.name.rpartition(".")[2].strip("_")
+    claim = found[0].claim
+    return name == "layer_norm" and isinstance(claim, Shard) and found[0].shape[claim.dim] < found[0].ranks
+
+
 def _summed(op: Op, found: Sequence[Tensor]) -> bool:
     """Whether torch sums a partial tensor first though the operator is linear: nobody registered it as that."""
     name = op.name.rpartition(".")[2].strip("_")
@@ -102,8 +109,8 @@ def _chosen(frame: Frame, op: Op, found: Sequence[Tensor]) -> list[Layout] | Non
         lookup = [Partial("max") if each.number in frame.looked_up else each.claim or REPLICATE for each in found]
         row = choice.pointwise(name, lookup, shapes, ranks)
         used = row.ins
-    elif _summed(op, found):
-        row = choice.Row((REPLICATE,), REPLICATE)
+    elif _summed(op, found) or _short(op, found):
+        row = choice.Row((REPLICATE,) * len(found), REPLICATE)
         used = row.ins
     else:
         return None
