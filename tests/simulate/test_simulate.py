@@ -170,3 +170,37 @@ def test_a_module_that_is_not_there_is_the_callers_mistake() -> None:
     known = right("qwen3", 3, 10)
     with pytest.raises(KeyError, match=r"model\.nrom"):
         simulate(partial(twins.make, "qwen3"), {"model.nrom": Sequence()}, 2, known.inputs, right=known)
+
+
+@pytest.mark.parametrize("name", ["row", "stable_hoisted", "sequence"])
+def test_micro_batches_add_up_and_a_step_moves_all_weights_alike(name: str) -> None:
+    known = right("qwen3", 6, 10)
+    styles = expand(right_plans("qwen3")[name], twins.module_names("qwen3"))
+    make = partial(twins.make, "qwen3")
+    found = simulate(make, styles, 2, known.inputs, right=known, micro_batches=3, step=True)
+    assert found.verdict == "right"
+    assert 0 < found.stepped < 1e-9
+
+
+def test_a_gradient_that_is_lost_between_micro_batches_is_seen() -> None:
+    """Held against one pass of another batch, three parts of this one are wrong."""
+    known = right("qwen3", 6, 10)
+    styles = expand(right_plans("qwen3")["row"], twins.module_names("qwen3"))
+    other = {key: each.flip(0) for key, each in known.inputs.items()}
+    found = simulate(partial(twins.make, "qwen3"), styles, 2, other, right=known, micro_batches=3)
+    assert found.verdict == "forward"
+
+
+def test_a_watch_is_given_the_parallel_model() -> None:
+    known = right("qwen3", 3, 10)
+    seen: list[str] = []
+    styles = expand(right_plans("qwen3")["row"], twins.module_names("qwen3"))
+    simulate(
+        partial(twins.make, "qwen3"),
+        styles,
+        2,
+        known.inputs,
+        right=known,
+        watch=lambda model: seen.append(type(next(model.parameters())).__name__),
+    )
+    assert seen == ["DTensor"]
