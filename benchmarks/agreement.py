@@ -24,7 +24,7 @@ from benchmarks.truth.case import Case, shared, style_of
 from benchmarks.truth.worker import run as simulated
 from planlang.analysis.flow import passes
 from planlang.analysis.flow.cause import Applied
-from planlang.analysis.flow.forward import Setup
+from planlang.analysis.flow.setup import Setup
 from planlang.model.graph import Graph
 from planlang.model.trace import trace
 from planlang.model.tree import Kind

@@ -11,7 +11,7 @@ to `[B, S, -1, 128]` means something else where `S` was read off a local shard.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, Union
 
 Kind = Literal["float", "int", "bool"]
@@ -166,6 +166,7 @@ class Graph:
         events: what happened, in order.
         bodies: the events of each repeated layer; module names are relative to the layer, whose own name is "".
         outputs: the values that the model returned.
+        read: what `read_by` worked out, by body.
     """
 
     batch: int
@@ -174,6 +175,31 @@ class Graph:
     events: tuple[Event, ...]
     bodies: tuple[tuple[Event, ...], ...] = ()
     outputs: tuple[int, ...] = ()
+    read: dict[int, tuple[int, ...]] = field(default_factory=dict, compare=False, repr=False)
+
+    def read_by(self, body: int) -> tuple[int, ...]:
+        """The values that a body reads and neither makes nor owns."""
+        if body not in self.read:
+            made: set[int] = set()
+            found: dict[int, None] = {}
+            for event in self.bodies[body]:
+                match event:
+                    case Op(_, args, kwargs, outs, _):
+                        parts: tuple[object, ...] = (args, tuple(each for _, each in kwargs))
+                        made.update(outs)
+                    case Enter(_, args, kwargs):
+                        parts = (args, tuple(each for _, each in kwargs))
+                    case Leave(_, outs):
+                        parts = (outs,)
+                    case Guard(_, left, right, _):
+                        parts = (left, right)
+                    case Call():
+                        parts = ()
+                for part in parts:
+                    found |= dict.fromkeys((*refs(part), *sized(part)))
+            own = ("parameter", "buffer", "constant")
+            self.read[body] = tuple(v for v in found if v not in made and self.values[v].origin not in own)
+        return self.read[body]
 
 
 def refs(argument: object) -> Iterator[int]:

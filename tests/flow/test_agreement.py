@@ -19,8 +19,8 @@ from benchmarks.truth.case import Case
 from benchmarks.truth.pool import Worker
 from planlang.analysis.flow.cause import Applied
 from planlang.analysis.flow.conflict import Fault
-from planlang.analysis.flow.forward import Setup
 from planlang.analysis.flow.passes import Pass, run
+from planlang.analysis.flow.setup import Setup
 from planlang.layout import Partial, Replicate, Shard
 from planlang.model.graph import Graph
 from planlang.model.trace import trace

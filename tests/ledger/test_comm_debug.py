@@ -15,8 +15,8 @@ import planlang
 from planlang.analysis.cost.ledger import Ledger, ledger
 from planlang.analysis.flow.applied import setup
 from planlang.analysis.flow.cause import Applied
-from planlang.analysis.flow.forward import Setup
 from planlang.analysis.flow.passes import run
+from planlang.analysis.flow.setup import Setup
 from planlang.layout import Replicate, Shard
 from planlang.model.capture import capture_module
 from planlang.model.graph import Graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planlang.analysis.assign import Assignment
 from planlang.analysis.flow.cause import Applied
-from planlang.analysis.flow.forward import Setup
+from planlang.analysis.flow.setup import Setup
 from planlang.analysis.regions import concrete
 from planlang.model.graph import Graph
 from planlang.plan.styles import Skip, axis_of

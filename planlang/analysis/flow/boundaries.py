@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from planlang.analysis.flow.cause import Applied, Cause
 from planlang.analysis.flow.conflict import Conflict, Fault
+from planlang.analysis.flow.converting import convert, unwrap, wrap
 from planlang.analysis.flow.state import Tensor, normalized
 from planlang.layout import Conversion, Layout, Replicate, Shard
 from planlang.model.graph import Argument, Enter, Leave, Ref
@@ -28,15 +29,15 @@ def enter(frame: Frame, applied: Applied, cause: Cause, event: Enter) -> dict[in
             x, value = _first(frame, event, style.word)
             embedding = frame.setup.kinds.get(cause.module) is Kind.EMBEDDING
             wanted: Layout = Shard(-1) if isinstance(style, Rowwise) and not embedding else Replicate()
-            x = x if x.claim is not None else frame.wrap(x, style.in_, cause)
+            x = x if x.claim is not None else wrap(frame, x, style.in_, cause)
             # torch compares the layouts as they are written, and looks at the tensor's own only to convert it.
-            return {value: x if style.in_ == wanted else frame.convert(x, wanted, cause)}
+            return {value: x if style.in_ == wanted else convert(frame, x, wanted, cause)}
         case Sequence():
             x, value = _first(frame, event, style.word)
             cut = Shard(style.dim)
             if x.claim is None:
-                return {value: frame.wrap(x, cut, cause)}
-            return {value: x if x.claim == cut else frame.convert(x, cut, cause)}
+                return {value: wrap(frame, x, cut, cause)}
+            return {value: x if x.claim == cut else convert(frame, x, cut, cause)}
         case Prepare():
             return _prepared(frame, style, cause, event)
         case Replicated() | Skip() | Custom():
@@ -84,12 +85,12 @@ def _prepare_one(
     if not isinstance(argument, Ref):
         raise Conflict(Fault.CALL, "`prepare` converts an input that is no tensor", crashes=True)
     x = _turned(frame, frame.tensor(argument.value), conversion, cause)
-    changed[argument.value] = frame.unwrap(x, cause) if style.local_in else x
+    changed[argument.value] = unwrap(frame, x, cause) if style.local_in else x
 
 
 def _turned(frame: Frame, x: Tensor, conversion: Conversion, cause: Cause) -> Tensor:
-    x = x if x.claim is not None else frame.wrap(x, conversion.source, cause)
-    return x if conversion.source == conversion.target else frame.convert(x, conversion.target, cause)
+    x = x if x.claim is not None else wrap(frame, x, conversion.source, cause)
+    return x if conversion.source == conversion.target else convert(frame, x, conversion.target, cause)
 
 
 def leave(frame: Frame, applied: Applied, cause: Cause, event: Leave, outs: dict[int, Tensor]) -> dict[int, Tensor]:
@@ -110,8 +111,8 @@ def leave(frame: Frame, applied: Applied, cause: Cause, event: Leave, outs: dict
                 text = f"`{style.word}` expects a DTensor from the module, and it returns a plain tensor"
                 raise Conflict(Fault.CALL, text, crashes=True, tensors=(y,))
             if not isinstance(style, Sequence) and y.claim != style.out:
-                y = frame.convert(y, style.out, cause)
-            return {event.outs[0].value: frame.unwrap(y, cause) if style.local else y}
+                y = convert(frame, y, style.out, cause)
+            return {event.outs[0].value: unwrap(frame, y, cause) if style.local else y}
         case Prepare():
             return _returned(frame, style, cause, event, outs)
         case Replicated() | Skip():
@@ -142,5 +143,5 @@ def _returned(frame: Frame, style: Prepare, cause: Cause, event: Leave, outs: di
         if not isinstance(out, Ref):
             raise Conflict(Fault.CALL, "`prepare` converts an output that is no tensor", crashes=True)
         y = _turned(frame, outs[out.value], conversion, cause)
-        changed[out.value] = frame.unwrap(y, cause) if style.local_out else y
+        changed[out.value] = unwrap(frame, y, cause) if style.local_out else y
     return changed

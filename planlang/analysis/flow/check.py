@@ -13,9 +13,9 @@ from planlang.analysis.flow.expectations import prove
 from planlang.analysis.flow.faults import Occurrence, Probe, gather, probes, spots
 from planlang.analysis.flow.findings import Wording
 from planlang.analysis.flow.fixes import Change, cure
-from planlang.analysis.flow.forward import Setup
 from planlang.analysis.flow.gradients import Wrong
 from planlang.analysis.flow.passes import Contract, Pass, run
+from planlang.analysis.flow.setup import Setup
 from planlang.analysis.flow.words import star
 from planlang.analysis.regions import concrete
 from planlang.diagnostics.finding import Finding

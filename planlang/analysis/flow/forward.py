@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import assert_never
 
-from planlang.analysis.coverage import placement
 from planlang.analysis.flow import boundaries, dtensors, strides
-from planlang.analysis.flow.cause import Applied, Cause
+from planlang.analysis.flow.cause import Cause
 from planlang.analysis.flow.conflict import Conflict, Fault
 from planlang.analysis.flow.operators import Operand, Refusal, Run, rule_of, views
 from planlang.analysis.flow.operators.base import tensors
+from planlang.analysis.flow.placing import placed
+from planlang.analysis.flow.setup import Setup
 from planlang.analysis.flow.sizes import Sizes
-from planlang.analysis.flow.state import REPLICATE, Gaps, Tensor, normalized
+from planlang.analysis.flow.state import REPLICATE, Gaps, Tensor
 from planlang.analysis.flow.tape import (
     Boundary,
     Called,
     Computed,
-    Converted,
-    Move,
-    Parameter,
     Trail,
-    Unwrapped,
-    Wrapped,
-    collective,
 )
-from planlang.layout import Layout, Partial, Shard
+from planlang.layout import Layout, Partial
 from planlang.model.graph import (
     Argument,
     Call,
     Dim,
     Enter,
     Event,
-    Graph,
     Guard,
     Leave,
     Op,
@@ -43,56 +37,11 @@ from planlang.model.graph import (
     refs,
     sized,
 )
-from planlang.model.tree import Kind, Node
-from planlang.model.tree import Parameter as Shape
-from planlang.plan.styles import Custom, Replicated
-from planlang.plan.styles import Sequence as SequenceStyle
+from planlang.plan.styles import Custom
 
 # Operators that look at their other tensors for no more than a dtype or a shape.
 _FIRST_ONLY = {"type_as", "to", "new_zeros", "new_ones", "new_full", "new_empty"}
 _FIRST_ONLY |= {"zeros_like", "ones_like", "empty_like", "full_like"}
-
-
-@dataclass(frozen=True, eq=False)
-class Setup:
-    """What a walk is about.
-
-    Attributes:
-        graph: the forward pass.
-        applied: the style of every module that has one, by its full name.
-        ranks: the size of the mesh axis.
-        kinds: what each module with a style is to torch; by default linear or embedding as its class name says.
-    """
-
-    graph: Graph
-    applied: Mapping[str, Applied]
-    ranks: int
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
-    memo: dict[object, Frame] = field(default_factory=dict)
-    layers: Mapping[str, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        calls = tuple(event.module for event in self.graph.events if isinstance(event, Call))
-        object.__setattr__(self, "layers", _alike(calls, self.applied))
-
-
-def _alike(calls: tuple[str, ...], applied: Mapping[str, Applied]) -> Mapping[str, int]:
-    """A number for each layer that is called; those whose modules have the same styles have the same number."""
-    global _ALIKE
-    if _ALIKE[0] != calls or _ALIKE[1] is not applied:  # the passes of one model differ in neither
-        inside: dict[str, list[tuple[str, Applied]]] = {layer: [] for layer in calls}
-        for name, each in applied.items():
-            above = name
-            while above and above not in inside:
-                above = above.rpartition(".")[0]
-            if above:
-                inside[above].append((name[len(above) + 1 :], each))
-        numbers: dict[object, int] = {}
-        _ALIKE = (calls, applied, {layer: numbers.setdefault(tuple(i), len(numbers)) for layer, i in inside.items()})
-    return _ALIKE[2]
-
-
-_ALIKE: tuple[tuple[str, ...], Mapping[str, Applied], Mapping[str, int]] = ((), {}, {})
 
 
 @dataclass(slots=True)
@@ -203,51 +152,12 @@ class Frame:
         # A module that swaps its parameters for local ones, or not, does so call by call.
         key = (value, name)
         if key not in self._parameters:
-            self._parameters[key] = self._placed(record, names, name)
+            self._parameters[key] = placed(self, record, names, name)
         return self._parameters[key]
 
-    def _placed(self, record: Value, names: Sequence[str], name: str) -> Tensor:
-        """A parameter with its layout. Of a tied one `planlang.parallelize` keeps the first that a rule places."""
-        placed = next((found for each in names if (found := self._placement(record, each))), None)
-        if placed is None:
-            return self._held(name, record, REPLICATE, None, None)
-        layout, cause = placed
-        held = self._held(name, record, layout, layout, cause)
-        own = self._placement(record, name)
-        style = own[1].applied.style if own else None
-        if own is None or layout is None or not isinstance(style, Replicated):
-            return held
-        if any(scope.dtensors for scope in self._scopes if self.full(scope.module) == own[1].module):
-            return held
-        whole = held if layout == REPLICATE else self.convert(held, REPLICATE, own[1])
-        local = self.new(whole, REPLICATE, None, own[1])
-        self.trail.steps.append(Unwrapped(whole, local, Partial() if style.grad == "sum" else REPLICATE))
-        return local
-
-    def _placement(self, record: Value, name: str) -> tuple[Layout | None, Cause] | None:
-        """How a rule places a parameter of this name; `None` for the layout where only a custom style knows."""
-        owner, _, own = name.rpartition(".")
-        above: str | None = owner
-        while above is not None:
-            applied = self.setup.applied.get(above)
-            style = applied.style if applied else None
-            direct = above == owner
-            if applied and style and (direct or isinstance(style, Replicated | SequenceStyle)):
-                if isinstance(style, Custom):
-                    return None, Cause(above, applied)
-                node = Node("", self.setup.kinds.get(above, Kind.LINEAR), parameters=())
-                layout = placement(style, node, Shape(own, record.shape))
-                if layout is not None:
-                    return normalized(layout, len(record.shape)), Cause(above, applied)
-            above = above.rpartition(".")[0] if above else None
-        return None
-
-    def _held(
-        self, name: str, record: Value, truth: Layout | None, claim: Layout | None, cause: Cause | None
-    ) -> Tensor:
-        made = self.new(record, truth, claim, cause, grad=record.kind == "float")
-        self.trail.parameters.append(Parameter(name, made))
-        return made
+    def holds_dtensors(self, module: str) -> bool:
+        """Whether a module that runs was given DTensors."""
+        return any(scope.dtensors for scope in self._scopes if self.full(scope.module) == module)
 
     def record(self, conflict: Conflict) -> None:
         """Keeps a conflict, with the place where it arose."""
@@ -372,70 +282,6 @@ class Frame:
 
     # Boundaries
 
-    def _fitting(self, tensor: Tensor, layout: Layout, cause: Cause) -> Layout:
-        """The layout with its dimension counted from the first.
-
-        Raises:
-            Conflict: the tensor has no such dimension.
-        """
-        dims = len(tensor.shape)
-        if isinstance(layout, Shard) and not -dims <= layout.dim < dims:
-            text = f"it has {dims} dimensions, and torch is to shard it along dimension {layout.dim}"
-            raise Conflict(Fault.REFUSED, text, crashes=True, tensors=(tensor,), cause=cause)
-        return normalized(layout, dims)
-
-    def wrap(self, tensor: Tensor, layout: Layout, cause: Cause) -> Tensor:
-        """`DTensor.from_local`: believed without a look.
-
-        Raises:
-            Conflict: the ranks' parts differ in length, so that torch gets the global shape wrong.
-        """
-        claim = self._fitting(tensor, layout, cause)
-        if tensor.truth is not None and tensor.uneven:
-            dim = tensor.truth.dim if hasattr(tensor.truth, "dim") else 0
-            text = f"dimension {dim} of {tensor.shape[dim]} is cut unevenly over {self.setup.ranks} ranks"
-            raise Conflict(Fault.UNEVEN, text, tensors=(tensor,), cause=cause)
-        out = self.new(tensor, claim if tensor.truth is None else tensor.truth, claim, cause)
-        out.origin = tensor.cause
-        out.gaps = tensor.gaps
-        self.trail.steps.append(Wrapped(tensor, out))
-        return out
-
-    def convert(self, tensor: Tensor, layout: Layout, cause: Cause) -> Tensor:
-        """`redistribute`.
-
-        Raises:
-            Conflict: torch refuses, or the tensor is not what it claims to be.
-        """
-        target = self._fitting(tensor, layout, cause)
-        if tensor.claim == target:  # no data moves, but in backward the gradient is converted to this layout
-            out = self.new(tensor, tensor.truth, target, cause)
-            out.gaps = tensor.gaps
-            self.trail.steps.append(Converted(tensor, out, self.module, cause))
-            return out
-        if isinstance(target, Partial):
-            text = f"torch converts nothing to {target}"
-            raise Conflict(Fault.REFUSED, text, crashes=True, tensors=(tensor,), cause=cause)
-        if not tensor.honest:
-            raise Conflict(Fault.CLAIM, "it is converted", tensors=(tensor,), cause=cause)
-        out = self.new(tensor, target, target, cause)
-        out.gaps = strides.left_by(tensor.claim, target, tensor.shape, self.setup.ranks)
-        kind = collective(tensor.claim or REPLICATE, target)
-        if kind:
-            exact = tensor.number in self.looked_up
-            self.trail.moves.append(
-                Move(kind, tensor.shape, tensor.is_float, tensor.claim or REPLICATE, self.module, cause, exact, target)
-            )
-        self.trail.steps.append(Converted(tensor, out, self.module, cause))
-        return out
-
-    def unwrap(self, tensor: Tensor, cause: Cause) -> Tensor:
-        """`to_local`."""
-        out = self.new(tensor, tensor.truth, None, cause)
-        out.gaps = tensor.gaps
-        self.trail.steps.append(Unwrapped(tensor, out))
-        return out
-
     def _enter(self, event: Enter) -> None:
         scope = _Scope(event.module, {})
         if self._scopes:
@@ -499,7 +345,7 @@ class Frame:
 
     def _call(self, call: Call) -> None:
         body = self.setup.graph.bodies[call.body]
-        free = _free(self.setup.graph, call.body)
+        free = self.setup.graph.read_by(call.body)
         given = dict(call.inputs)
         pairs = [*call.inputs, *((value, value) for value in free if value not in given)]
         outer = {inner: self.tensor(value) for inner, value in pairs}
@@ -519,42 +365,10 @@ class Frame:
         for inner, value in call.outputs:
             inside = frame.tensor(inner)
             self.env[value] = self.new(inside, inside.truth, inside.claim, inside.cause)
+            self.env[value].gaps = inside.gaps
             made.append((inside, self.env[value]))
         ins = tuple((frame.inputs[inner], tensor) for inner, tensor in outer.items())
         self.trail.steps.append(Called(frame, ins, tuple(made), call.module))
-
-
-def _free(graph: Graph, body: int) -> tuple[int, ...]:
-    """The values that a body reads and neither makes nor owns."""
-    known = _FREE.get(id(graph))
-    if known is None or known[0] is not graph:
-        known = (graph, {})
-        _FREE.clear()
-        _FREE[id(graph)] = known
-    if body not in known[1]:
-        made: set[int] = set()
-        read: dict[int, None] = {}
-        for event in graph.bodies[body]:
-            match event:
-                case Op(_, args, kwargs, outs, _):
-                    parts: tuple[object, ...] = (args, tuple(each for _, each in kwargs))
-                    made.update(outs)
-                case Enter(_, args, kwargs):
-                    parts = (args, tuple(each for _, each in kwargs))
-                case Leave(_, outs):
-                    parts = (outs,)
-                case Guard(_, left, right, _):
-                    parts = (left, right)
-                case Call():
-                    parts = ()
-            for part in parts:
-                read |= dict.fromkeys((*refs(part), *sized(part)))
-        own = ("parameter", "buffer", "constant")
-        known[1][body] = tuple(v for v in read if v not in made and graph.values[v].origin not in own)
-    return known[1][body]
-
-
-_FREE: dict[int, tuple[Graph, dict[int, tuple[int, ...]]]] = {}
 
 
 def _cause(found: Sequence[Tensor]) -> Cause | None:

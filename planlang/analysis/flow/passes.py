@@ -8,8 +8,9 @@ from typing import Literal
 
 from planlang.analysis.flow import backward
 from planlang.analysis.flow.conflict import Conflict, Fault
-from planlang.analysis.flow.forward import Frame, Setup
+from planlang.analysis.flow.forward import Frame
 from planlang.analysis.flow.gradients import Backward, Wrong
+from planlang.analysis.flow.setup import Setup
 from planlang.analysis.flow.state import REPLICATE, Gradient, Tensor, for_gradient
 from planlang.analysis.flow.tape import Called, Parameter
 from planlang.layout import Replicate, Shard

@@ -91,7 +91,7 @@ class Tensor:
     @property
     def key(self) -> tuple[object, ...]:
         """What two tensors have in common that fare alike."""
-        return (self.truth, self.claim, self.cause, self.shape)
+        return (self.truth, self.claim, self.cause, self.shape, self.gaps)
 
 
 @dataclass(frozen=True, slots=True)
