@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def update(request: pytest.FixtureRequest) -> bool:
     """Whether expected files are to be rewritten rather than compared with."""
     return bool(request.config.getoption("--update"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def process_group() -> Iterator[None]:
+    """Leaves no process group behind: a simulation keeps its own for the next one, and other tests make theirs."""
+    yield
+    dist = sys.modules.get("torch.distributed")
+    if dist is not None and dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
 
 
 @pytest.fixture(scope="session")
