@@ -31,7 +31,7 @@ from planlang.model.tree import Kind
 from planlang.plan.styles import Prepare, Skip
 
 VERDICTS = ("right", "gradient", "forward", "crash")
-KINDS = ("right", "one", "one_layer", "two", "mixed", "some", "random")
+KINDS = ("right", "one", "one_layer", "two", "mixed", "some", "random", "hunt")
 BY_LENGTH = "right at length 1 alone: attention over one token does not depend on queries and keys"
 BY_BATCH = "right at batch 2 alone: at batch 3 the same plan is wrong"
 BY_HEAD = "right for its head alone: ids were gathered to copies of themselves, of which a classifier reads the first"
@@ -149,7 +149,8 @@ def main() -> None:
         print(json.dumps(told), flush=True)
     for kind in KINDS:
         own = [(verdict, right) for of, verdict, right in found if of == kind]
-        print(f"\n{len(own)} plans of kind {kind}\n{table(own)}")
+        if own:
+            print(f"\n{len(own)} plans of kind {kind}\n{table(own)}")
     everything = [(verdict, right) for _, verdict, right in found]
     print(
         f"\nall {len(rows)} plans, {1000 * seconds / max(len(rows), 1):.1f} ms each with tracing\n{table(everything)}"
