@@ -1,13 +1,15 @@
 """`check --fix`: changes to a plan's own text that cure what a check found, each checked again on the new text.
 
-A change is kept where the finding that it is for is gone and no other has come, but for gradients that could not be
-followed before. The text is changed at the rule and nowhere else; a plan that was formatted stays so.
+A change is kept where the finding that it is for is gone and no other has come, but for what other rules get wrong
+behind it, which could not be seen before. The text is changed at the rule and nowhere else; a plan that was formatted
+stays so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from planlang import resources
 from planlang.analysis.flow.fixes import Change
@@ -19,6 +21,7 @@ from planlang.loaded import Plan, parsed
 from planlang.plan.files import Program
 from planlang.plan.spell import style_text
 from planlang.source import Source
+from planlang.syntax.chunks import comments
 from planlang.syntax.format import format_source
 from planlang.syntax.nodes import AnyStatement, File, Rule, When
 from planlang.syntax.parser import parse
@@ -84,16 +87,25 @@ def _better(fixed: Fixed, check: Check) -> Iterator[Fixed]:
         plan = parsed(source, fixed.plan.options)
         reports = tuple(check(plan))
         after = _told(reports)
+        changed = style_text(change.style) if change.style else ""
         hidden = finding.code not in _GRADIENTS
-        new = {code for code, _ in after - before}
-        if (finding.code, finding.message) not in after and (not new or (hidden and new <= _GRADIENTS)):
+        new = after - before
+        mine = any(rule.endswith(changed) for _, _, rule in new) if changed else False
+        if _key(finding) not in after and (not new or (hidden and not mine)):
             yield Fixed(plan, reports, (*fixed.changes, change))
 
 
-def _told(reports: Sequence[Report]) -> set[tuple[Code, str]]:
-    """What was found, wherever it stands."""
+Told: TypeAlias = "tuple[Code, str, str]"
+
+
+def _told(reports: Sequence[Report]) -> set[Told]:
+    """What was found, at which rule, wherever that stands."""
     findings = (finding for report in reports for finding in report.findings)
-    return {(each.code, each.message) for each in findings if each.severity is not Severity.NOTE}
+    return {_key(each) for each in findings if each.severity is not Severity.NOTE}
+
+
+def _key(finding: Finding) -> Told:
+    return (finding.code, finding.message, finding.place.text if finding.place else "")
 
 
 def _cures(reports: Sequence[Report]) -> Iterator[tuple[Finding, Change]]:
@@ -105,7 +117,7 @@ def _cures(reports: Sequence[Report]) -> Iterator[tuple[Finding, Change]]:
 
 
 def _edited(plan: Plan, finding: Finding, change: Change) -> Source | None:
-    """The text with a change; `None` where that is none."""
+    """The text with a change; `None` where that is none, or would lose a comment."""
     source = plan.source
     file, _ = parse(source)
     rules = {rule.span: rule for rule in _rules(file.statements)}
@@ -118,7 +130,7 @@ def _edited(plan: Plan, finding: Finding, change: Change) -> Source | None:
         text = None if node is None else _at_rule(source, node, change)
     else:
         text = _added(plan, file, finding, change)
-    if text is None:
+    if text is None or [each.text for each in comments(text)] != [each.text for each in comments(source.text)]:
         return None
     made = replace(source, text=text)
     if format_source(source)[0] == source.text:
@@ -153,13 +165,14 @@ def _added(plan: Plan, file: File, finding: Finding, change: Change) -> str | No
     if beside and change.old is None and place and place.source is source:
         line, _ = source.position(beside[0].span.end)
         at = source.line_starts[line] if line < len(source.line_starts) else at
+    end = "\r\n" if "\r\n" in source.text else "\n"
     before = source.text[:at]
-    before += "" if before.endswith("\n") else "\n"
+    before += "" if before.endswith("\n") else end
 
     def text(mark: str) -> str:
         lines = [f"{pattern}{mark}: {style_text(change.style)}" for pattern in change.patterns] if change.style else []
         lines = lines or [f"drop {pattern}" for pattern in change.patterns]
-        return before + "\n".join(lines) + "\n" + source.text[at:]
+        return before + end.join(lines) + end + source.text[at:]
 
     known = _unmatched(plan)
     made = map(text, ("", "?"))  # a class that the plan names may lack the modules

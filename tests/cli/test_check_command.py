@@ -159,3 +159,38 @@ def test_findings_are_the_output(plan: Path, capsys: pytest.CaptureFixture[str])
     captured = capsys.readouterr()
     assert captured.err == ""
     assert "PLN5004" in json.dumps(json.loads(captured.out))
+
+
+def test_two_mistakes_of_one_kind_are_both_fixed(plan: Path) -> None:
+    wrong = FORGOTTEN.replace("rowwise\n", "rowwise(out=partial)\n")
+    assert wrong.count("partial") == 2
+    plan.write_text(wrong)
+    assert run(["check", "mine.plan", *QWEN3, "--tp", "4", "--fix"]) == 0
+    assert "partial" not in plan.read_text()
+
+
+def test_a_fix_that_would_lose_a_comment_is_not_written(plan: Path) -> None:
+    inner = FORGOTTEN.replace("o_proj:        rowwise", "o_proj:        rowwise(\n    out=partial,  # why\n)")
+    plan.write_text(f"{inner}{NORMS}\n")
+    assert run(["check", "mine.plan", *QWEN3, "--tp", "4", "--fix"]) == 1
+    assert plan.read_text() == f"{inner}{NORMS}\n"
+
+
+def test_line_ends_links_and_modes_are_kept(plan: Path) -> None:
+    plan.write_bytes(FORGOTTEN.replace("\n", "\r\n").encode())
+    plan.chmod(0o640)
+    link = plan.with_name("link.plan")
+    link.symlink_to(plan)
+    assert run(["check", "link.plan", *QWEN3, "--fix"]) == 0
+    assert link.is_symlink()
+    assert plan.stat().st_mode & 0o777 == 0o640
+    fixed = plan.read_bytes()
+    assert fixed.count(b"\n") == fixed.count(b"\r\n") == FORGOTTEN.count("\n") + 1
+
+
+def test_a_plan_that_cannot_be_written_is_said_to_be_so(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan.write_text(FORGOTTEN)
+    plan.chmod(0o444)
+    assert run(["check", "mine.plan", *QWEN3, "--fix"]) == 2
+    assert plan.read_text() == FORGOTTEN
+    assert "PLN0006" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from planlang.analysis.flow.applied import applied_styles
 from planlang.analysis.flow.cause import Applied
 from planlang.analysis.flow.conflict import Conflict
 from planlang.analysis.flow.expectations import prove
-from planlang.analysis.flow.faults import Occurrence, Probe, gather, probes, spots
+from planlang.analysis.flow.faults import Occurrence, Probe, gather, involved_causes, probes, spots
 from planlang.analysis.flow.findings import Wording
 from planlang.analysis.flow.fixes import Change, cure
 from planlang.analysis.flow.gradients import Wrong
@@ -117,7 +117,7 @@ def _cured(
     """A change that cures a fault where it was seen, and makes none there or in training."""
     chosen = [(probe, graph) for probe, graph in known if probe == occurrence.probe or probe == known[0][0]]
     before = spots((p, each) for p, each in walked if p in dict(chosen))
-    broken = any(isinstance(what, Conflict) for what in before.values())  # then gradients were not followed to the end
+    broken = any(isinstance(what, Conflict) for what in before.values())  # what comes after it was not followed
     modules = _modules(assignment)
     tree = assignment.sites.tree
 
@@ -125,7 +125,7 @@ def _cured(
         after = spots(walk(change.apply(applied, modules), chosen))
         new = [what for spot, what in after.items() if spot not in before]
         cured = not occurrence.spots & after.keys()
-        return cured and all(broken and isinstance(what, Wrong) and not _touches(change, what) for what in new)
+        return cured and all(broken and not _touches(change, what) for what in new)
 
     def unruled(module: str) -> tuple[str, ...]:
         node = tree.find(module)
@@ -143,15 +143,19 @@ def _cured(
     return replace(change, among=tuple(modules)) if change else None
 
 
-def _touches(change: Change, wrong: Wrong) -> bool:
-    """Whether a wrong gradient may come from a change."""
-    if wrong.parameter is None or star(wrong.parameter.name).rpartition(".")[0] in change.modules:
-        return True
-    cause = wrong.split.cause if wrong.split else wrong.cause
-    if cause is None:
-        return False
-    same = change.old is not None and cause.applied.rule is change.old.rule
-    return same or star(cause.module) in change.modules
+def _touches(change: Change, what: Conflict | Wrong) -> bool:
+    """Whether a fault may come from a change."""
+    if isinstance(what, Conflict):
+        causes = involved_causes(what)
+        if not causes or star(what.module) in change.modules:
+            return True
+    else:
+        cause = what.split.cause if what.split else what.cause
+        if what.parameter is None or star(what.parameter.name).rpartition(".")[0] in change.modules:
+            return True
+        causes = [cause] if cause else []
+    old = change.old.rule if change.old else None
+    return any((old and each.applied.rule is old) or star(each.module) in change.modules for each in causes)
 
 
 def _modules(assignment: Assignment) -> dict[str, tuple[str, ...]]:

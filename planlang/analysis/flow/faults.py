@@ -89,7 +89,7 @@ class Occurrence:
 
     @property
     def spots(self) -> frozenset[tuple[object, ...]]:
-        """What is gone once it is cured: each fault by its kind, module, operator and parameter."""
+        """What is gone once it is cured: each fault by its kind, module, operator and rule or parameter."""
         return frozenset(map(_spot, self.all)).union(*(each.spots for each in self.also))
 
     def where(self, probes: Iterable[Probe], ranks: int) -> str:
@@ -129,7 +129,7 @@ def gather(passes: Iterable[tuple[Probe, Pass]]) -> list[Occurrence]:
 
 
 def spots(passes: Iterable[tuple[Probe, Pass]]) -> dict[tuple[object, ...], Conflict | Wrong]:
-    """All faults of some passes, what follows from others too, by kind, module, operator and parameter."""
+    """All faults of some passes, what follows from others too, by kind, module, operator and rule or parameter."""
     return {_spot(what): what for _, each in passes for _, what, _ in _faults(each)}
 
 
@@ -160,9 +160,14 @@ def _roots(found: list[Occurrence]) -> list[Occurrence]:
 
 def _implied(what: Conflict) -> set[object]:
     """All rules that have a part in a conflict: of the tensors, and of those that sizes were taken from."""
+    return {_rule(cause) for cause in involved_causes(what)}
+
+
+def involved_causes(what: Conflict) -> list[Cause]:
+    """Every module and rule that has a part in a conflict."""
     involved = (*what.tensors, *what.sized)
     causes = [what.cause, *(cause for tensor in involved for cause in (tensor.cause, tensor.origin))]
-    return {_rule(cause) for cause in causes if cause is not None}
+    return [cause for cause in causes if cause is not None]
 
 
 def _faults(each: Pass) -> Iterator[tuple[object, Conflict | Wrong, tuple[str, ...]]]:
@@ -197,7 +202,7 @@ def _name(wrong: Wrong) -> str:
 
 def _spot(what: Conflict | Wrong) -> tuple[object, ...]:
     if isinstance(what, Conflict):
-        return (what.fault, star(what.module), what.operator)
+        return (what.fault, star(what.module), what.operator, _rule(blamed(what)))
     return (what.kind, star(what.module), _name(what))
 
 
