@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from planlang.diagnostics.finding import Finding, PlanError
     from planlang.loaded import Plan
     from planlang.runtime.replicate import ReplicateParallel
+    from planlang.verifier import Verified, verify
 
 __all__ = [
     "Finding",
@@ -26,6 +27,7 @@ __all__ = [
     "PlanError",
     "ReplicateParallel",
     "Report",
+    "Verified",
     "__version__",
     "check",
     "compile",
@@ -33,6 +35,7 @@ __all__ = [
     "load_config",
     "loads",
     "parallelize",
+    "verify",
 ]
 
 _HOMES = {
@@ -42,6 +45,8 @@ _HOMES = {
     "Finding": "planlang.diagnostics.finding",
     "PlanError": "planlang.diagnostics.finding",
     "ReplicateParallel": "planlang.runtime.replicate",
+    "Verified": "planlang.verifier",
+    "verify": "planlang.verifier",
 }
 
 

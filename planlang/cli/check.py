@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from planlang.analysis.flow.passes import CONTRACTS, Contract
-from planlang.cli.options import RANKS, STDIN, Request, compiling, difference
+from planlang.cli.options import STDIN, Request, compiling, difference
+from planlang.cli.ranks import SeveralRanks
 from planlang.cli.report import Reporter, write_output
 from planlang.diagnostics.finding import Finding, PlanError
 
@@ -18,19 +19,8 @@ if TYPE_CHECKING:
     from planlang.loaded import Plan
 
 
-class _Ranks(click.ParamType[tuple[int, ...]]):
-    name = "N,..."
-
-    def convert(
-        self, value: str | tuple[int, ...], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return value
-        return tuple(dict.fromkeys(int(RANKS(part.strip(), param, ctx)) for part in value.split(",")))
-
-
 @click.command("check")
-@compiling(ranks=_Ranks())
+@compiling(ranks=SeveralRanks())
 @click.option(
     "--contract",
     type=click.Choice(CONTRACTS),

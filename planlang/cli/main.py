@@ -22,6 +22,7 @@ from planlang.version import __version__
 COMMANDS = {
     "compile": "write a plan as Python, YAML or JSON",
     "check": "check layouts and gradients without running anything",
+    "verify": "run a plan on all ranks of a tiny twin, and compare it with one device",
     "show": "show what a plan does to every module of a model",
     "fmt": "format plans",
     "explain": "explain a finding",

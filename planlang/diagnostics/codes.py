@@ -64,6 +64,7 @@ BAD_MODEL_CONFIG = _code("PLN0010", "bad-model-config", "a config.json does not 
 UNKNOWN_ARCHITECTURE = _code("PLN0011", "unknown-architecture", "transformers has no such architecture or class")
 UNRESOLVED_PATH = _code("PLN0012", "unresolved-path", "a dotted path cannot be imported or is no plan")
 OTHER_FILE = _code("PLN0013", "other-file", "a file in another language stands where a text in this one is needed")
+MODEL_FAILS = _code("PLN0014", "model-fails", "the model fails on one device, so no plan can be compared with it")
 
 # 1 syntax
 UNEXPECTED_TEXT = _code("PLN1001", "unexpected-text", "the text does not fit the grammar here")
@@ -153,6 +154,8 @@ NO_DATAFLOW = _code(
     Severity.WARNING,
 )
 SHARDED_TOKEN_IDS = _code("PLN4020", "sharded-token-ids", "an embedding is told that each rank gets a part of the ids")
+RAISES_WHEN_RUN = _code("PLN4021", "raises-when-run", "the ranks raise an error where one device does not")
+WRONG_OUTPUT = _code("PLN4022", "wrong-output", "the ranks compute other logits than one device")
 
 # 5 gradients and ties
 HALF_RULED_TIE = _code("PLN5001", "half-ruled-tie", "one module of a tied pair has a rule and the other has none")
@@ -168,6 +171,7 @@ INCOMPLETE_GRADIENT = _code(
 DOUBLED_GRADIENT = _code(
     "PLN5005", "doubled-gradient", "a gradient that is whole on every rank is summed over the ranks"
 )
+WRONG_GRADIENT = _code("PLN5007", "wrong-gradient", "the ranks compute other gradients or weights than one device")
 
 # 6 sizes and mesh
 UNKNOWN_AXIS = _code("PLN6001", "unknown-axis", "a rule acts on a mesh axis that is not there")

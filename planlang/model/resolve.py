@@ -94,6 +94,15 @@ def model_graphs(spec: str, cls: str | None = None) -> Graphs:
         return cached({"settings": settings, "cls": cls}, make)
 
 
+def settings_of(spec: str) -> Mapping[str, Any]:
+    """The settings in the `config.json` that `spec` names, or that lies in its folder.
+
+    Raises:
+        ModelError: there is no such file, or it holds no configuration.
+    """
+    return _settings(_config_path(spec), spec)
+
+
 def _in_catalog(spec: str, cls: str | None) -> bool:
     """Whether `spec` names a checkpoint of the catalog; it must be there as `cls` then."""
     entry = catalog.find(spec)

@@ -1,0 +1,103 @@
+"""A twin under a plan, on a number of ranks: run, and looked into where it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import torch
+from torch import nn
+
+from planlang.analysis.flow.cause import Applied
+from planlang.diagnostics.finding import PlanError
+from planlang.plan import ir
+from planlang.runtime.simulate import Outcome, Truth, simulate, truth
+from planlang.runtime.verify.cases import Case
+from planlang.runtime.verify.diverge import Divergence, first_divergence
+from planlang.runtime.verify.noise import tolerance
+from planlang.runtime.verify.result import Result
+from planlang.runtime.verify.smallest import smallest
+from planlang.runtime.verify.twin import Twin
+from planlang.runtime.verify.words import unrunnable
+
+
+class Subject:
+    """A twin under a plan, on a number of ranks.
+
+    Args:
+        twin: the model.
+        applied: the style of every module of the real model that has one.
+        ranks: their number.
+    """
+
+    def __init__(self, twin: Twin, applied: Mapping[str, Applied], ranks: int) -> None:
+        self.twin, self.ranks = twin, ranks
+        self.applied = {own: each for name, each in applied.items() if (own := twin.name(name)) is not None}
+
+    def run(self, case: Case) -> Result:
+        """Runs all of the plan.
+
+        Raises:
+            PlanError: the model itself cannot be run, or its output is no number.
+        """
+        start = monotonic()
+        right = self._right(case)
+        allowed = tolerance(partial(self._make, case), right.inputs, right, self.ranks)
+        return Result(self.ranks, case, self._outcome(case, self.applied, right, allowed), allowed, monotonic() - start)
+
+    def look_into(self, failed: Result) -> tuple[Divergence | None, tuple[ir.Rule, ...]]:
+        """The first module whose output is wrong, and the fewest rules that fail in the same way."""
+        right = self._right(failed.case)
+        styles = {name: each.style for name, each in self.applied.items()}
+        parting = None
+        if failed.outcome.verdict == "forward":
+            make = partial(self._make, failed.case)
+            parting = first_divergence(make, styles, self.ranks, right.inputs, right, failed.tolerance)
+        rules = list({id(each.rule): each.rule for each in self.applied.values() if each.rule}.values())
+
+        def fails(some: Sequence[ir.Rule]) -> bool:
+            kept = {id(rule) for rule in some}
+            applied = {name: each for name, each in self.applied.items() if id(each.rule) in kept}
+            return _sign(self._outcome(failed.case, applied, right, failed.tolerance)) == _sign(failed.outcome)
+
+        return parting, smallest(rules, fails) if failed.outcome.verdict != "right" else ()
+
+    def _outcome(self, case: Case, applied: Mapping[str, Applied], right: Truth, allowed: float) -> Outcome:
+        return simulate(
+            partial(self._make, case),
+            {name: each.style for name, each in applied.items()},
+            self.ranks,
+            right.inputs,
+            right=right,
+            tolerance=allowed,
+            micro_batches=case.micro_batches,
+            step=case.step,
+        )
+
+    def _make(self, case: Case) -> nn.Module:
+        model: Any = self.twin.make(attention=case.attention)
+        if case.train:
+            model.train()
+        if case.checkpointed:
+            model.activation_checkpointing_enable()
+        made: nn.Module = model
+        return made
+
+    def _right(self, case: Case) -> Truth:
+        try:
+            right = truth(partial(self._make, case), self.twin.inputs(case.batch, case.length, masked=case.masked))
+        except Exception as error:  # whatever the model's code raises
+            raise PlanError([unrunnable(case, error)]) from error
+        if not bool(torch.isfinite(right.logits).all()):
+            raise PlanError([unrunnable(case, None)])
+        return right
+
+
+def _sign(outcome: Outcome) -> object:
+    """What makes two failures one: the verdict, and where it crashed or which gradients are wrong."""
+    if outcome.verdict == "crash" and outcome.crash:
+        return ("crash", outcome.crash.stage, outcome.crash.exception, outcome.crash.module)
+    wrong = frozenset(each.name for each in outcome.gradients) if outcome.verdict == "gradient" else None
+    return (outcome.verdict, wrong)

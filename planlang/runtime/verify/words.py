@@ -1,0 +1,158 @@
+"""The wording of what a run found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from planlang.analysis.flow.cause import Applied
+from planlang.analysis.flow.words import and_list, star
+from planlang.diagnostics import codes
+from planlang.diagnostics.finding import Finding
+from planlang.plan import ir
+from planlang.runtime.verify.cases import Case
+from planlang.runtime.verify.diverge import Divergence
+from planlang.runtime.verify.result import Result
+from planlang.source import Place
+from planlang.syntax.printer import target_text
+
+if TYPE_CHECKING:
+    from planlang.runtime.verify.twin import Twin
+
+MOST_NAMES = 4
+NEAR = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is known of a plan that fails on a number of ranks.
+
+    Attributes:
+        ranks: how many.
+        failed: the runs that fail, of which the first was looked into.
+        tried: how many circumstances there were.
+        parting: the first module whose output is wrong.
+        few: the smallest part of the plan that fails in the same way.
+        applied: the styles of the twin's modules.
+        twin: what was run.
+        foreseen: the errors that `check` finds.
+    """
+
+    ranks: int
+    failed: tuple[Result, ...]
+    tried: int
+    parting: Divergence | None
+    few: tuple[ir.Rule, ...]
+    applied: Mapping[str, Applied]
+    twin: Twin
+    foreseen: tuple[Finding, ...]
+
+    def finding(self, plan: ir.Plan) -> Finding:
+        """One finding for it."""
+        first = self.failed[0]
+        outcome = first.outcome
+        where = f"on {self.ranks} ranks"
+        if outcome.crash is not None and outcome.verdict == "crash":
+            crash = outcome.crash
+            at = f"`{self.twin.real(crash.module)}`" if crash.module else "the model"
+            stage = {"applying": "while its style is applied", "forward": "in the forward pass"}.get(crash.stage, "")
+            message = f"{at} raises {where} {stage or 'in the backward pass'}: {crash.exception}: {crash.message}"
+            return self._made(codes.RAISES_WHEN_RUN, message, [], self._place(crash.module), plan)
+        if outcome.verdict == "forward":
+            notes = [outcome.note] if outcome.note else []
+            if self.parting is None:
+                off = _size(outcome.forward_error)
+                message = f"the logits are wrong {where}: {off}"
+                return self._made(codes.WRONG_OUTPUT, message, notes, None, plan)
+            name = self.parting.module
+            message = f"the output of `{self.twin.real(name) or 'the model'}` is wrong {where}: "
+            message += _size(self.parting.error) + self._ratio(self.parting.factor)
+            notes.append("the modules that run before it are right")
+            return self._made(codes.WRONG_OUTPUT, message, notes, self._place(name), plan)
+        if outcome.verdict == "gradient":
+            worst = outcome.gradients[0]
+            names = _names(self.twin.real(each.name) for each in outcome.gradients)
+            message = f"the gradient of {names} is wrong {where}: {_size(worst.error)}{self._ratio(worst.factor)}"
+            notes = ["the logits are right, and no error is raised"]
+            if worst.spread > first.tolerance:
+                notes.append(f"it differs between ranks, by {worst.spread:.2g} of its largest element")
+            return self._made(codes.WRONG_GRADIENT, message, notes, self._place(worst.name), plan)
+        message = f"weights are wrong {where} after one step of AdamW: {_size(outcome.stepped)}"
+        return self._made(codes.WRONG_GRADIENT, message, ["the gradients of a single pass are right"], None, plan)
+
+    def _made(
+        self, code: codes.Code, message: str, notes: Sequence[str], place: Place | None, plan: ir.Plan
+    ) -> Finding:
+        told = next((each for each in self.foreseen if each.place), None)
+        first = self.few[0].place if self.few else None
+        return Finding(
+            code=code,
+            message=message,
+            place=place or (told.place if told else None) or first or plan.place,
+            notes=tuple(filter(None, (*notes, self._circumstances(), self._smallest(), self._foreseen()))),
+            help=(told.help if told else "") or "`planlang check` follows the layouts and says what to write",
+        )
+
+    def _circumstances(self) -> str:
+        names = [each.case.name for each in self.failed]
+        if len(names) == self.tried:
+            return f"in all {self.tried} circumstances that were tried"
+        return f"in {len(names)} of {self.tried} circumstances: {', '.join(names)}"
+
+    def _smallest(self) -> str:
+        rules = [f"`{target_text(rule.target)}`{_line(rule.place)}" for rule in self.few]
+        return f"it fails so with nothing but {and_list(rules)}" if rules else ""
+
+    def _foreseen(self) -> str:
+        if not self.foreseen:
+            return "`planlang check` does not find this: please report it, with the plan and the model"
+        found = dict.fromkeys(f"{each.code}{_line(each.place)}" for each in self.foreseen)
+        return f"`planlang check` finds it too: {', '.join(found)}"
+
+    def _place(self, name: str) -> Place | None:
+        """The rule of a module, or of the nearest one around it, or around a parameter."""
+        above = name
+        while True:
+            applied = self.applied.get(above)
+            if applied is not None and applied.rule is not None:
+                return applied.rule.place
+            if not above:
+                return None
+            above = above.rpartition(".")[0]
+
+    def _ratio(self, factor: float) -> str:
+        """What a ratio tells."""
+        for value, text in (
+            (float(self.ranks), f"; it is {self.ranks} times too large"),
+            (1 / self.ranks, f"; it is 1/{self.ranks} of what it should be"),
+        ):
+            if abs(factor / value - 1) < NEAR:
+                return text
+        return ""
+
+
+def unrunnable(case: Case, error: Exception | None) -> Finding:
+    """What is said of a model that fails without any plan, or whose output is no number."""
+    if error is None:
+        message = f"the output of the model on one device holds nan or inf ({case.name}), so nothing can be compared"
+        return Finding(code=codes.MODEL_FAILS, message=message, help="look at its configuration")
+    reason = " ".join(str(error).split())[:300] or type(error).__name__
+    message = f"the model itself fails on one device, without any plan ({case.name}): {type(error).__name__}: {reason}"
+    return Finding(code=codes.MODEL_FAILS, message=message, help="look at its configuration")
+
+
+def _names(names: Iterable[str]) -> str:
+    found = list(dict.fromkeys(map(star, names)))
+    shown = [f"`{name}`" for name in found[:MOST_NAMES]]
+    return and_list([*shown, f"{len(found) - MOST_NAMES} others"] if len(found) > MOST_NAMES else shown)
+
+
+def _size(error: float) -> str:
+    if error == float("inf"):
+        return "it has another shape, or holds what is no number"
+    return f"off by {error:.2g} of its largest element"
+
+
+def _line(place: Place | None) -> str:
+    return f" at line {place.start[0]}" if place else ""

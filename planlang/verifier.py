@@ -1,0 +1,125 @@
+"""`verify`: a plan is run on every rank in this process, on a tiny twin of the model, and compared with one device.
+
+The checker explains and this proves: it runs torch's own code. They share nothing but the plan and the module tree.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from planlang.analysis.flow.applied import applied_styles
+from planlang.checker import check
+from planlang.diagnostics.finding import Finding, has_errors
+from planlang.loaded import tree_named, tree_of
+
+if TYPE_CHECKING:
+    from planlang.loaded import Model, Plan
+    from planlang.model.tree import Tree
+    from planlang.runtime.verify.result import Result
+    from planlang.runtime.verify.twin import Twin
+
+DEFAULT_RANKS = (2, 4)
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a verification found.
+
+    Attributes:
+        model: what the twin is a twin of.
+        results: every run.
+        findings: what the compiler found, and one finding for each number of ranks on which the plan fails.
+        twin: what was run: `1 of 36 layers, 47,008 parameters`.
+    """
+
+    model: str
+    results: tuple[Result, ...]
+    findings: tuple[Finding, ...]
+    twin: str = field(default="")
+
+    @property
+    def ok(self) -> bool:
+        """Whether there was something to run, and all of it was right."""
+        return bool(self.results) and not has_errors(self.findings)
+
+
+def verify(
+    plan: Plan,
+    model: Model,
+    *,
+    tp: int | Sequence[int] | None = None,
+    cls: str | None = None,
+    full: bool = False,
+    progress: Progress | None = None,
+) -> Verified:
+    """Runs a plan on all ranks in this process and compares it with one device, in float64.
+
+    Compared are the logits, every gradient on every rank, and the weights after a step of AdamW; at several batch sizes
+    and lengths, with a padding mask, with eager attention, with micro-batches and with activation checkpointing.
+
+    Args:
+        plan: a plan that was read.
+        model: a name of the catalog, a `config.json` or its folder, a configuration, or a model of transformers.
+        tp: how many ranks the axis `tp` has, or several numbers of them; 2 and 4 where nothing is said.
+        cls: which class of a named model.
+        full: the real widths, with one layer of each kind.
+        progress: is told what runs, how much is done, and of how much.
+
+    Raises:
+        PlanError: there is no such model, or it fails on one device.
+        RuntimeError: this process is one of several: it has a process group of real processes.
+    """
+    from planlang.runtime.verify.cases import cases
+    from planlang.runtime.verify.configured import configured
+    from planlang.runtime.verify.subject import Subject
+    from planlang.runtime.verify.twin import twin_of
+    from planlang.runtime.verify.words import Failure
+
+    sizes = (tp,) if isinstance(tp, int) else tuple(tp or DEFAULT_RANKS)
+    tree = tree_named(os.fspath(model), cls) if isinstance(model, str | os.PathLike) else tree_of(model)
+    made, config = configured(model, tree)
+    results: list[Result] = []
+    findings: dict[Finding, None] = {}
+    done, total = 0, sum(len(cases(ranks)) for ranks in sizes)
+    described = ""
+    for ranks in sizes:
+        compiled = plan.compile(tree, tp=ranks)
+        findings |= dict.fromkeys(compiled.findings)
+        if compiled.failed or compiled.plan is None or not compiled.assignments:
+            continue
+        applied = applied_styles(compiled.assignments[0], "tp")
+        styles = {name: each.style for name, each in applied.items()}
+        twin = twin_of(made, config, tree, styles, sizes, full=full)
+        described = described or _described(twin, tree)
+        subject = Subject(twin, applied, ranks)
+        failed: list[Result] = []
+        for case in cases(ranks):
+            if progress:
+                progress(f"tp={ranks}, {case.name}", done, total)
+            result = subject.run(case)
+            results.append(result)
+            done += 1
+            if not result.right:
+                failed.append(result)
+        if failed:
+            if progress:
+                progress(f"tp={ranks}, looking for the cause", done, total)
+            parting, few = subject.look_into(failed[0])
+            foreseen = tuple(each for report in check(plan, model, tp=ranks, cls=cls) for each in report.findings)
+            errors = tuple(dict.fromkeys(each for each in foreseen if has_errors([each])))
+            failure = Failure(
+                ranks, tuple(failed), len(cases(ranks)), parting, few, dict(subject.applied), twin, errors
+            )
+            findings[failure.finding(compiled.plan)] = None
+    return Verified(tree.name, tuple(results), tuple(findings), described)
+
+
+def _described(twin: Twin, tree: Tree) -> str:
+    count = sum(parameter.numel() for parameter in twin.make().parameters())
+    total = tree.config.get("num_hidden_layers")
+    layers = f"{len(twin.kept)} of {total} layers, " if twin.kept else ""
+    return f"{layers}{count:,} parameters"
