@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from planlang.analysis.flow.applied import applied_styles
 from planlang.checker import check
-from planlang.diagnostics.finding import Finding, has_errors
+from planlang.diagnostics.finding import Finding, PlanError, has_errors
 from planlang.loaded import tree_named, tree_of
 
 if TYPE_CHECKING:
@@ -70,11 +70,12 @@ def verify(
         progress: is told what runs, how much is done, and of how much.
 
     Raises:
-        PlanError: there is no such model, or it fails on one device.
+        PlanError: there is no such model, it fails on one device, or it does not fit into memory.
         RuntimeError: this process is one of several: it has a process group of real processes.
     """
     from planlang.runtime.verify.cases import cases
     from planlang.runtime.verify.configured import configured
+    from planlang.runtime.verify.memory import too_large
     from planlang.runtime.verify.subject import Subject
     from planlang.runtime.verify.twin import twin_of
     from planlang.runtime.verify.words import Failure
@@ -94,6 +95,8 @@ def verify(
         applied = applied_styles(compiled.assignments[0], "tp")
         styles = {name: each.style for name, each in applied.items()}
         twin = twin_of(made, config, tree, styles, sizes, full=full)
+        if full and (large := too_large(tree, twin, ranks)):
+            raise PlanError([large])
         described = described or _described(twin, tree)
         subject = Subject(twin, applied, ranks)
         failed: list[Result] = []

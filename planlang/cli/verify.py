@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ def command(
     """
     if model is None:
         raise click.UsageError("verify runs a model: give --model")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # plans that raise leave collectives behind, as they should
     from planlang.verifier import verify
 
     reporter = Reporter(style, color, err=as_json)

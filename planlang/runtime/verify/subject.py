@@ -12,6 +12,7 @@ from torch import nn
 
 from planlang.analysis.flow.cause import Applied
 from planlang.diagnostics.finding import PlanError
+from planlang.model.calls import silence
 from planlang.plan import ir
 from planlang.runtime.simulate import Outcome, Truth, simulate, truth
 from planlang.runtime.verify.cases import Case
@@ -43,18 +44,26 @@ class Subject:
             PlanError: the model itself cannot be run, or its output is no number.
         """
         start = monotonic()
-        right = self._right(case)
-        allowed = tolerance(partial(self._make, case), right.inputs, right, self.ranks)
-        return Result(self.ranks, case, self._outcome(case, self.applied, right, allowed), allowed, monotonic() - start)
+        with silence():
+            right = self._right(case)
+            allowed = tolerance(partial(self._make, case), right.inputs, right, self.ranks)
+            outcome = self._outcome(case, self.applied, right, allowed)
+        return Result(self.ranks, case, outcome, allowed, monotonic() - start)
 
     def look_into(self, failed: Result) -> tuple[Divergence | None, tuple[ir.Rule, ...]]:
         """The first module whose output is wrong, and the fewest rules that fail in the same way."""
-        right = self._right(failed.case)
+        with silence():
+            right = self._right(failed.case)
+            return self._parting(failed, right), self._fewest(failed, right)
+
+    def _parting(self, failed: Result, right: Truth) -> Divergence | None:
+        if failed.outcome.verdict != "forward":
+            return None
         styles = {name: each.style for name, each in self.applied.items()}
-        parting = None
-        if failed.outcome.verdict == "forward":
-            make = partial(self._make, failed.case)
-            parting = first_divergence(make, styles, self.ranks, right.inputs, right, failed.tolerance)
+        make = partial(self._make, failed.case)
+        return first_divergence(make, styles, self.ranks, right.inputs, right, failed.tolerance)
+
+    def _fewest(self, failed: Result, right: Truth) -> tuple[ir.Rule, ...]:
         rules = list({id(each.rule): each.rule for each in self.applied.values() if each.rule}.values())
 
         def fails(some: Sequence[ir.Rule]) -> bool:
@@ -62,7 +71,7 @@ class Subject:
             applied = {name: each for name, each in self.applied.items() if id(each.rule) in kept}
             return _sign(self._outcome(failed.case, applied, right, failed.tolerance)) == _sign(failed.outcome)
 
-        return parting, smallest(rules, fails) if failed.outcome.verdict != "right" else ()
+        return smallest(rules, fails) if failed.outcome.verdict != "right" else ()
 
     def _outcome(self, case: Case, applied: Mapping[str, Applied], right: Truth, allowed: float) -> Outcome:
         return simulate(

@@ -72,7 +72,7 @@ class Failure:
             return self._made(codes.WRONG_OUTPUT, message, notes, self._place(name), plan)
         if outcome.verdict == "gradient":
             worst = outcome.gradients[0]
-            names = _names(self.twin.real(each.name) for each in outcome.gradients)
+            names = _names(sorted(self.twin.real(each.name) for each in outcome.gradients))
             message = f"the gradient of {names} is wrong {where}: {_size(worst.error)}{self._ratio(worst.factor)}"
             notes = ["the logits are right, and no error is raised"]
             if worst.spread > first.tolerance:

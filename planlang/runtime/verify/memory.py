@@ -1,0 +1,39 @@
+"""How much memory a run needs, so that one that cannot be is refused before it starts."""
+
+from __future__ import annotations
+
+import os
+
+from planlang.diagnostics import codes
+from planlang.diagnostics.finding import Finding
+from planlang.indices import IndexSet
+from planlang.model.tree import Tree
+from planlang.runtime.verify.twin import Twin
+
+_BYTES = 8  # of a number in float64
+_SINGLE = 6  # copies that one device has: weights, gradients, AdamW's two moments, the reordered model with gradients
+_EACH = 4  # copies that each rank has, at most: weights, gradients and two moments
+
+
+def needed(tree: Tree, twin: Twin, ranks: int) -> int:
+    """The bytes of all copies of a twin with real widths."""
+    layers = tuple(twin.layers.split("."))
+    count = 0
+    for path, node in tree.walk():
+        size = node.own_size()
+        for depth, name in enumerate(path):
+            if isinstance(name, IndexSet):
+                among = twin.kept if path[:depth] == layers else tuple(name)
+                size *= sum(index in name for index in among)
+        count += size
+    return count * _BYTES * (_SINGLE + _EACH * ranks)
+
+
+def too_large(tree: Tree, twin: Twin, ranks: int) -> Finding | None:
+    """What is said of a twin that does not fit into the memory that is free."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    need = needed(tree, twin, ranks)
+    if need <= free:
+        return None
+    message = f"the real widths on {ranks} ranks need {need / 2**30:,.1f} GiB, and {free / 2**30:,.1f} GiB are free"
+    return Finding(code=codes.TOO_LITTLE_MEMORY, message=message, help="leave `--full` out, or take fewer ranks")

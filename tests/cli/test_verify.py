@@ -1,0 +1,141 @@
+"""`planlang verify`: what it proves, and how it says what fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import planlang
+from planlang.cli.main import run
+from planlang.runtime.verify.cases import cases
+from planlang.runtime.verify.smallest import smallest
+
+RULES = """\
+model.embed_tokens:        rowwise(in=replicate)
+*.self_attn.{q,k,v}_proj:  colwise
+*.self_attn.{q,k}_norm:    sequence(dim=2, local=true)
+*.self_attn.o_proj:        rowwise
+*.mlp.{gate,up}_proj:      colwise
+*.mlp.down_proj:           rowwise
+lm_head:                   colwise(local=false)
+"""
+QWEN3 = "Qwen/Qwen3-8B"
+
+
+@pytest.fixture
+def two_circumstances(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How a failure is looked into needs no more."""
+    monkeypatch.setattr("planlang.runtime.verify.cases.cases", lambda ranks: (cases(ranks)[0], cases(ranks)[2]))
+
+
+def plan(rules: str = RULES) -> planlang.Plan:
+    return planlang.loads(f"plan mine for Qwen3ForCausalLM\n\n{rules}")
+
+
+def only(found: planlang.Verified) -> planlang.Finding:
+    (finding,) = [each for each in found.findings if each.severity == "error"]
+    return finding
+
+
+def test_a_right_plan_is_right_in_all_circumstances() -> None:
+    found = planlang.verify(plan(), QWEN3, tp=[2, 3])
+    assert not found.ok  # 3 ranks do not divide the heads, which the compiler says
+    assert [result.ranks for result in found.results] == [2] * len(cases(2))
+    assert all(result.right for result in found.results)
+    found = planlang.verify(plan(), QWEN3, tp=2)
+    assert found.ok
+    assert "1 of 36 layers" in found.twin
+
+
+@pytest.mark.usefixtures("two_circumstances")
+def test_wrong_gradients_are_named_with_what_check_says() -> None:
+    rules = RULES.replace("*.self_attn.{q,k}_norm:    sequence(dim=2, local=true)\n", "")
+    finding = only(planlang.verify(plan(rules), QWEN3, tp=2))
+    assert finding.code.number == "PLN5007"
+    assert "q_norm.weight" in finding.message
+    assert "k_norm.weight" in finding.message
+    notes = "\n".join(finding.notes)
+    assert "differs between ranks" in notes
+    assert "`planlang check` finds it too: PLN5004 at line 4" in notes
+    assert "sequence(dim=2, local=true)" in finding.help
+
+
+@pytest.mark.usefixtures("two_circumstances")
+def test_a_gradient_that_is_summed_once_too_often_has_its_ratio() -> None:
+    finding = only(planlang.verify(plan(f"{RULES}model.norm: sequence(local=true)\n"), QWEN3, tp=4))
+    assert "`model.norm.weight`" in finding.message
+    assert "4 times too large" in finding.message
+    assert finding.place is not None
+    assert finding.place.text.startswith("model.norm")
+    assert "it fails so with nothing but `model.norm` at line 10" in finding.notes
+
+
+@pytest.mark.usefixtures("two_circumstances")
+def test_wrong_logits_are_followed_to_the_first_module() -> None:
+    finding = only(
+        planlang.verify(
+            plan(RULES.replace("down_proj:           rowwise", "down_proj: rowwise(out=partial)")), QWEN3, tp=2
+        )
+    )
+    assert finding.code.number == "PLN4022"
+    assert "`model.layers.0.mlp.down_proj`" in finding.message
+    assert finding.place is not None
+    assert "down_proj" in finding.place.text
+
+
+@pytest.mark.usefixtures("two_circumstances")
+def test_what_raises_has_module_rule_and_message() -> None:
+    wrong = RULES.replace("o_proj:        rowwise", "o_proj: rowwise(local=false)")
+    finding = only(planlang.verify(plan(wrong), QWEN3, tp=2))
+    assert finding.code.number == "PLN4021"
+    assert "mixed torch.Tensor and DTensor" in finding.message
+    (few,) = [note for note in finding.notes if note.startswith("it fails so with nothing but")]
+    assert "o_proj" in few
+    assert "mlp" not in few
+
+
+@pytest.mark.usefixtures("two_circumstances")
+def test_layers_whose_rules_differ_are_run_both() -> None:
+    found = planlang.verify(plan("model.layers.{5..9}.mlp.up_proj: colwise(out=replicate)\n"), QWEN3, tp=2)
+    assert found.ok
+    assert "2 of 36 layers" in found.twin
+    wrong = planlang.verify(plan("model.layers.7.mlp.up_proj: colwise\n"), QWEN3, tp=2)
+    assert "`model.layers.7.mlp" in only(wrong).message
+
+
+@pytest.mark.parametrize(("name", "model"), [("qwen", "Qwen/Qwen2.5-0.5B"), ("qwen_sequence", "Qwen/Qwen3-0.6B")])
+@pytest.mark.usefixtures("two_circumstances")
+def test_bundled_plans_are_right(name: str, model: str) -> None:
+    assert planlang.verify(planlang.load(name), model, tp=2).ok
+
+
+def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.plan"
+    path.write_text(f"plan a for Qwen3ForCausalLM\n\n{RULES}")
+    assert run(["verify", str(path), "--model", QWEN3, "--tp", "2", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["ok"]
+    assert {each["circumstances"] for each in data["runs"]} == {each.name for each in cases(2)}
+
+
+def test_what_cannot_be_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify", "qwen"]) == 2
+    assert "--model" in capsys.readouterr().err
+    assert run(["verify", "qwen", "--model", "Qwen/Qwen9"]) == 2
+    path = tmp_path / "a.plan"
+    path.write_text("plan a for Qwen3ForCausalLM\n\n*.mlp.up_prj: colwise\n")
+    assert run(["verify", str(path), "--model", QWEN3]) == 1
+
+
+def test_the_smallest_part_that_fails() -> None:
+    def fails(some: Sequence[int]) -> bool:
+        calls.append(tuple(some))
+        return {2, 5} <= set(some) and 7 not in some
+
+    calls: list[tuple[int, ...]] = []
+    assert smallest([1, 2, 3, 4, 5, 6], fails) == (2, 5)
+    assert len(calls) < 20
+    assert smallest([4], lambda some: True) == (4,)
