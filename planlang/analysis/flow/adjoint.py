@@ -1,7 +1,8 @@
-"""The backward pass of an operator on DTensors whose gradient does not lie as its result does.
+"""The backward pass of one operator: where the gradients of its inputs lie.
 
-Autograd runs an operator's derivative on DTensors as they are: on the gradient and on the inputs as they were before
-the forward pass converted them. Where these do not fit together DTensor converts anew (`choice.py`).
+`pull` serves every operator that runs on what it is given. The rest is about DTensors whose gradient does not lie as
+their operator's result does: autograd runs the derivative on DTensors as they are, on the gradient and on the inputs as
+they were before the forward pass converted them. Where these do not fit together DTensor converts anew (`choice.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from planlang.analysis.flow import choice
 from planlang.analysis.flow.operators import views
 from planlang.analysis.flow.state import REPLICATE, Tensor, for_gradient
 from planlang.analysis.flow.tape import Computed
-from planlang.layout import Layout, Partial, Shard
+from planlang.layout import Layout, Partial, Replicate, Shard
 
 _PASSED_ON = choice.ADDITIVE | choice.LINEAR | {"clone", "dropout"}
 _OF_INPUT = frozenset({"pow", "square", "log", "sin", "cos", "abs"})  # times a function of the input
@@ -128,3 +129,32 @@ def _guessed(x: Tensor, out: Tensor, gradient: Layout) -> Part:
     if isinstance(target, Shard):
         layout = x.claim if isinstance(x.claim, Shard) else Partial()
     return Part(x, layout, (Conversion(out, gradient, target, certain=False),))
+
+
+def pull(z: Layout | None, x: Layout | None, g: Layout | None) -> Layout | None:
+    """The layout of an input's gradient: `z` the result's layout, `x` the input's, `g` that of the result's gradient.
+
+    Returns:
+        `None` where it is none: the ranks' gradients are then no parts or terms of the true one.
+    """
+    match z, x, g:
+        case Replicate(), Replicate(), Replicate() | Partial():
+            return g
+        case Replicate(), Partial(), Replicate():
+            return g
+        case Replicate(), Shard(), Replicate():
+            return x
+        case Shard(a), Shard(), Shard(b) if a == b:
+            return x
+        case Shard(a), Replicate(), Shard(b) if a == b:
+            return Partial()
+        case Shard(a), Partial(), Shard(b) if a == b:
+            return REPLICATE
+        case Partial(), Partial(), Replicate() | Partial():
+            return g
+        case Partial(), Replicate(), Replicate():
+            return Partial()
+        case Partial(), Shard(), Replicate():
+            return x
+        case _:
+            return None

@@ -17,7 +17,7 @@ from planlang.analysis.flow.conflict import Conflict
 from planlang.analysis.flow.forward import Frame
 from planlang.analysis.flow.state import REPLICATE, Gradient, Tensor, for_gradient
 from planlang.analysis.flow.tape import Called, Computed, Converted, Move, Parameter, Unwrapped, Wrapped, collective
-from planlang.layout import Layout, Partial, Replicate, Shard
+from planlang.layout import Layout, Partial, Replicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class _Walk:
             for x in step.ins:
                 if not x.grad:
                     continue
-                truth = pull(out.truth, x.truth, gradient.truth)
+                truth = adjoint.pull(out.truth, x.truth, gradient.truth)
                 split = self._split_of(out)
                 if isinstance(truth, Partial) and not isinstance(gradient.truth, Partial):
                     split = Split(x, step.operator, step.module, out.cause)
@@ -180,7 +180,7 @@ class _Walk:
                     self._give(x, Gradient(truth, None), split)
                     continue
                 honest = out.honest and x.honest and gradient.honest
-                claim = pull(out.claim, x.claim, gradient.claim)
+                claim = adjoint.pull(out.claim, x.claim, gradient.claim)
                 gaps = strides.kept(step.operator, gradient.gaps, len(x.shape), step.back)
                 if honest:
                     layout = claim or REPLICATE
@@ -340,32 +340,3 @@ class _Walk:
             self._found.moves.append(
                 Move(kind, tensor.shape, True, source or REPLICATE, module, cause, target=target, certain=certain)
             )
-
-
-def pull(z: Layout | None, x: Layout | None, g: Layout | None) -> Layout | None:
-    """The layout of an input's gradient: `z` the result's layout, `x` the input's, `g` that of the result's gradient.
-
-    Returns:
-        `None` where it is none: the ranks' gradients are then no parts or terms of the true one.
-    """
-    match z, x, g:
-        case Replicate(), Replicate(), Replicate() | Partial():
-            return g
-        case Replicate(), Partial(), Replicate():
-            return g
-        case Replicate(), Shard(), Replicate():
-            return x
-        case Shard(a), Shard(), Shard(b) if a == b:
-            return x
-        case Shard(a), Replicate(), Shard(b) if a == b:
-            return Partial()
-        case Shard(a), Partial(), Shard(b) if a == b:
-            return REPLICATE
-        case Partial(), Partial(), Replicate() | Partial():
-            return g
-        case Partial(), Replicate(), Replicate():
-            return Partial()
-        case Partial(), Shard(), Replicate():
-            return x
-        case _:
-            return None
