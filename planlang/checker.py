@@ -5,8 +5,10 @@ What the compiler finds comes first; where that is an error, layouts are not loo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from planlang.analysis.coverage import uncovered
@@ -89,10 +91,14 @@ def check(
 
     Raises:
         PlanError: there is no such model.
+        TypeError: there are `example_inputs` for what is no module.
     """
-    if isinstance(tp, Sequence):
-        return tuple(report for ranks in tp for report in _check(plan, model, ranks, cls, contract, example_inputs))
-    return _check(plan, model, tp, cls, contract, example_inputs)
+    if isinstance(model, os.PathLike):
+        model = os.fspath(model)
+    if example_inputs is not None:
+        _module(model)
+    sizes = tp if isinstance(tp, Sequence) else [tp]
+    return tuple(report for ranks in sizes for report in _check(plan, model, ranks, cls, contract, example_inputs))
 
 
 def findings_of(reports: Sequence[Report]) -> tuple[Finding, ...]:
@@ -124,7 +130,7 @@ def _check(
     if model is not None:
         tree = _tree(model, cls)
         name = model if isinstance(model, str) else tree.name
-        graphs = _graphs(model, cls or tree.cls, example_inputs)
+        graphs = partial(_graphs, model, cls or tree.cls, example_inputs)
         return (_on(plan.compile(tree, tp=tp), graphs, name, contract),)
     compiled = plan.compile(None, tp=tp)
     if compiled.plan is None or has_errors(compiled.findings):
@@ -141,7 +147,7 @@ def _check(
             reports.append(Report(each, {"tp": ranks}, (*compiled.findings, finding)))
             continue
         tree = catalog.tree(entry, each)
-        reports.append(_on(plan.compile(tree, tp=tp), _graphs(entry, each), entry, contract))
+        reports.append(_on(plan.compile(tree, tp=tp), partial(_graphs, entry, each), entry, contract))
     return tuple(reports)
 
 
@@ -163,7 +169,7 @@ def _example(cls: str, ranks: int) -> str | None:
     return next((entry.name for entry in (*fitting, *entries)), None)
 
 
-def _on(compiled: Compiled, graphs: Graphs | Finding, name: str, contract: Contract) -> Report:
+def _on(compiled: Compiled, capture: Callable[[], Graphs | Finding], name: str, contract: Contract) -> Report:
     plan = compiled.plan
     if plan is None or has_errors(compiled.findings) or not compiled.assignments:
         return Report(name, dict(compiled.settings.sizes), compiled.findings)
@@ -174,6 +180,7 @@ def _on(compiled: Compiled, graphs: Graphs | Finding, name: str, contract: Contr
     sizes = {axis: known.get(axis, DEFAULT_RANKS) for axis in used}
     findings = list(compiled.findings)
     checked: list[Checked] = []
+    graphs = capture()
     if isinstance(graphs, Finding):
         findings.append(graphs)
     else:
@@ -198,7 +205,7 @@ def _graphs(model: Model, cls: str, example_inputs: ExampleInputs | None = None)
         return error.findings[0]
 
 
-def _module(model: Model) -> nn.Module:
+def _module(model: Model | None) -> nn.Module:
     from torch import nn
 
     if not isinstance(model, nn.Module):
