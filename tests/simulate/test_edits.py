@@ -9,13 +9,14 @@ import pytest
 import torch
 import twins
 from edits import any_edit
-from plans import expand
+
 from planlang.analysis.flow.cause import Applied
 from planlang.analysis.flow.forward import Setup
 from planlang.analysis.flow.passes import run
 from planlang.model.trace import trace
 from planlang.model.tree import Kind
 from planlang.runtime.simulate import simulate, truth
+from plans import expand
 
 TWIN, SEEDS, RANKS = "qwen3", range(16), 2
 
