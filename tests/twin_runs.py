@@ -55,7 +55,7 @@ class Trial:
 
     @property
     def foretold_gradients(self) -> set[str]:
-        """The parameters whose gradients the checker says come out wrong; layers that are alike are one."""
+        """Those of which the checker says so; layers that are alike are one."""
         passes = [walked for report in self.reports for checked in report.checked for _, walked in checked.passes]
         return {star(w.parameter.name) for walked in passes for w, _ in walked.wrong if w.parameter is not None}
 
