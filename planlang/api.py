@@ -17,7 +17,8 @@ from planlang.compiler import Compiled
 from planlang.diagnostics import codes
 from planlang.diagnostics.codes import Severity
 from planlang.diagnostics.finding import Finding, PlanError, did_you_mean, has_errors
-from planlang.loaded import Plan, checked_options, open_plan, parsed, text_of
+from planlang.loaded import Plan
+from planlang.opening import checked_options, open_plan, parsed, text_of
 from planlang.plan import ir
 from planlang.plan.documents import DocumentError, read_yaml, short
 from planlang.plan.files import read_source

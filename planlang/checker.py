@@ -17,17 +17,19 @@ from planlang.analysis.flow.passes import Contract
 from planlang.compiler import Compiled
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, PlanError, has_errors
+from planlang.loaded import Plan
 from planlang.model import catalog
 from planlang.model.template import Graphs
 from planlang.model.tree import Tree
 from planlang.model.trees import named_graphs, named_model
+from planlang.opening import open_plan
 from planlang.plan.styles import Colwise, Replicated, Rowwise, axis_of
 from planlang.plan.styles import Sequence as SequenceStyle
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from planlang.loaded import Model, Plan
+    from planlang.loaded import Model
 
 ExampleInputs: TypeAlias = "Mapping[str, Any] | tuple[Any, ...]"
 
@@ -67,7 +69,7 @@ class Report:
 
 
 def check(
-    plan: Plan,
+    plan: Plan | str | os.PathLike[str],
     model: Model | None = None,
     *,
     tp: int | Sequence[int] | None = None,
@@ -78,7 +80,7 @@ def check(
     """Checks a plan on a model, or on one of the catalog for each class that it names.
 
     Args:
-        plan: a plan that was read.
+        plan: a plan, or what `planlang.load` takes.
         model: as for `Plan.compile`.
         tp: how many ranks the axis `tp` has, or several numbers of them; 2 where neither this nor the plan says.
         cls: which class of a named model.
@@ -90,9 +92,10 @@ def check(
         A report for each model and number of ranks.
 
     Raises:
-        PlanError: there is no such model.
+        PlanError: there is no such plan or model.
         TypeError: there are `example_inputs` for what is no module.
     """
+    plan = plan if isinstance(plan, Plan) else open_plan(plan, {})
     if isinstance(model, os.PathLike):
         model = os.fspath(model)
     if example_inputs is not None:

@@ -17,7 +17,8 @@ from planlang.checker import Report
 from planlang.diagnostics import codes
 from planlang.diagnostics.codes import Code, Severity
 from planlang.diagnostics.finding import Finding
-from planlang.loaded import Plan, parsed
+from planlang.loaded import Plan
+from planlang.opening import parsed
 from planlang.plan.files import Program
 from planlang.plan.spell import style_text
 from planlang.source import Source

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from planlang.analysis.flow.applied import applied_styles
 from planlang.checker import check
 from planlang.diagnostics.finding import Finding, PlanError, has_errors
-from planlang.loaded import tree_named, tree_of
+from planlang.loaded import Plan, tree_named, tree_of
+from planlang.opening import open_plan
 
 if TYPE_CHECKING:
-    from planlang.loaded import Model, Plan
+    from planlang.loaded import Model
     from planlang.model.tree import Tree
     from planlang.runtime.verify.result import Result
     from planlang.runtime.verify.twin import Twin
@@ -48,7 +49,7 @@ class Verified:
 
 
 def verify(
-    plan: Plan,
+    plan: Plan | str | os.PathLike[str],
     model: Model,
     *,
     tp: int | Sequence[int] | None = None,
@@ -62,7 +63,7 @@ def verify(
     and lengths, with a padding mask, with eager attention, with micro-batches and with activation checkpointing.
 
     Args:
-        plan: a plan that was read.
+        plan: a plan, or what `planlang.load` takes.
         model: a name of the catalog, a `config.json` or its folder, a configuration, or a model of transformers.
         tp: how many ranks the axis `tp` has, or several numbers of them; 2 and 4 where nothing is said.
         cls: which class of a named model.
@@ -70,7 +71,7 @@ def verify(
         progress: is told what runs, how much is done, and of how much.
 
     Raises:
-        PlanError: there is no such model, it fails on one device, or it does not fit into memory.
+        PlanError: there is no such plan or model, it fails on one device, or it does not fit into memory.
         RuntimeError: this process is one of several: it has a process group of real processes.
     """
     from planlang.runtime.verify.cases import cases
@@ -80,6 +81,7 @@ def verify(
     from planlang.runtime.verify.twin import twin_of
     from planlang.runtime.verify.words import Failure
 
+    plan = plan if isinstance(plan, Plan) else open_plan(plan, {})
     sizes = (tp,) if isinstance(tp, int) else tuple(tp or DEFAULT_RANKS)
     tree = tree_named(os.fspath(model), cls) if isinstance(model, str | os.PathLike) else tree_of(model)
     made, config = configured(model, tree)

@@ -12,6 +12,7 @@ from planlang.cli.options import STDIN, Request, compiling, difference
 from planlang.cli.ranks import SeveralRanks
 from planlang.cli.report import Reporter, write_output
 from planlang.diagnostics.finding import Finding, PlanError
+from planlang.source import printable
 
 if TYPE_CHECKING:
     from planlang.checker import Report
@@ -102,7 +103,7 @@ def _print(reporter: Reporter, reports: Sequence[Report], findings: Sequence[Fin
     if reporter.style in ("full", "concise"):
         for report in reports:
             if report.sizes:
-                click.echo(f"{report.model}, mesh {report.mesh}: {_verdict(report)}", err=reporter.err)
+                click.echo(f"{printable(report.model)}, mesh {report.mesh}: {_verdict(report)}", err=reporter.err)
     return code
 
 

@@ -83,6 +83,8 @@ def run(arguments: list[str]) -> int:
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
         said = io.StringIO()
+        if context := getattr(error, "ctx", None):
+            context.color = True  # else click takes escape sequences out, and what was written is not seen
         error.show(said)
         click.echo("\n".join(map(printable, said.getvalue().rstrip("\n").split("\n"))), err=True)
         return 2

@@ -15,8 +15,9 @@ from planlang.compiler import Compiled
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, PlanError
 from planlang.diagnostics.render import FORMATS
-from planlang.loaded import Plan, open_plan, tree_named
+from planlang.loaded import Plan, tree_named
 from planlang.model.tree import Tree
+from planlang.opening import open_plan
 from planlang.plan.files import MOST_BYTES, decode, load
 from planlang.source import Source, printable
 

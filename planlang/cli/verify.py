@@ -15,6 +15,7 @@ from planlang.cli.ranks import SeveralRanks
 from planlang.cli.report import Reporter
 from planlang.cli.tables import print_table
 from planlang.diagnostics.finding import PlanError
+from planlang.source import printable
 
 if TYPE_CHECKING:
     from planlang.verifier import Verified
@@ -88,7 +89,7 @@ def _print(found: Verified) -> None:
         worst = max(outcome.forward_error, outcome.worst, outcome.stepped)
         return f"right, {worst:.0e}" if result.right else "wrong" if outcome.verdict != "crash" else "raises"
 
-    click.echo(f"{found.model} ({found.twin})\n")
+    click.echo(f"{printable(found.model)} ({found.twin})\n")
     print_table(
         ["circumstances", *(f"tp={count}" for count in ranks)],
         [[name, *(cell(name, count) for count in ranks)] for name in names],

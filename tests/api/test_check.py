@@ -141,3 +141,12 @@ def test_code_that_needs_data_is_a_warning_that_names_the_operator() -> None:
     assert "item" in warning.notes[0]
     assert "patterns, styles, sizes and ties were checked" in warning.help
     assert not report.proved
+
+
+def test_a_plan_may_be_a_name_and_nothing_else() -> None:
+    (report,) = planlang.check("qwen_stable", "Qwen/Qwen3-0.6B", tp=2)
+    assert report.proved
+    with pytest.raises(TypeError, match="int"):
+        planlang.check(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="int"):
+        planlang.check("qwen_stable", 3)  # type: ignore[arg-type]

@@ -204,3 +204,66 @@ def test_a_full_disk(arguments: list[str]) -> None:
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "cannot be written" in done.stderr
+
+
+def test_loops_of_links_and_pipes(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    (here / "one.py").symlink_to("two.py")
+    (here / "two.py").symlink_to("one.py")
+    assert findings(capsys, "compile", "good.plan", "-o", "one.py")[:2] == (2, ["PLN0006"])
+    assert findings(capsys, "compile", "good.plan", "-o", "one.py/x.py")[:2] == (2, ["PLN0006"])
+    for name in ("pipe.plan", "pipe.yaml", "config.json"):
+        os.mkfifo(name)
+    assert findings(capsys, "compile", "pipe.plan")[:2] == (2, ["PLN0001"])
+    assert findings(capsys, "compile", "pipe.yaml")[:2] == (2, ["PLN0001"])
+    assert findings(capsys, "fmt", "pipe.plan")[:2] == (2, ["PLN0001"])
+    assert findings(capsys, "compile", "good.plan", "--model", "config.json")[:2] == (2, ["PLN0010"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compile", "good.plan", "-D", "n=1", "-D", "n=2"),
+        ("show", "good.plan", "--model", "Qwen/Qwen3-0.6B", "--batch", "2"),
+        ("show", "good.plan", "--dtype", "float32"),
+    ],
+)
+def test_an_option_that_would_do_nothing(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
+    assert run(list(arguments)) == 2
+    assert "-D n is given twice" in (err := capsys.readouterr().err) or "is about costs" in err
+
+
+ODD = "a\x1b[31m\u202e"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compile", f"{ODD}.plan"), ("compile", f"{ODD}.yaml"), ("compile", ODD), ("compile", f"{ODD}.py"), (ODD,),
+        ("compile", "good.plan", "--model", ODD), ("compile", "good.plan", "-o", f"no/{ODD}.py"),
+        ("compile", "good.plan", "-o", f"{ODD}.py"), ("compile", "good.plan", "-o", f"{ODD}.yaml", "-t", "python"),
+        ("compile", "good.plan", "-D", ODD), ("compile", "good.plan", f"--{ODD}"), ("explain", ODD), ("models", ODD),
+    ],
+)  # fmt: skip
+def test_nothing_that_a_terminal_acts_on_is_printed(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    run(list(arguments))
+    out, err = capsys.readouterr()
+    assert r"\x1b[31m\u202e" in err
+    assert "\x1b" not in out + err
+
+
+def test_help_does_not_propose_what_was_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    write("config.json", '{"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "num_hidden_layers": 2}')
+    _, found, said = findings(capsys, "show", "good.plan", "--model", "config.json", "--as", "Qwen2ForCausalLM")
+    assert found == ["PLN0011"]
+    assert "`Qwen3ForCausalLM`" in json.loads(said)["findings"][0]["help"]
+    assert "Qwen2ForCausalLM" not in json.loads(said)["findings"][0]["help"]
+
+
+def test_a_working_directory_that_is_gone(here: Path) -> None:
+    script = "mkdir gone; cd gone; rmdir ../gone; {0} compile qwen -o x.py; test $? = 2 && {0} compile qwen"
+    program = f"{sys.executable} -m planlang"
+    done = subprocess.run(["bash", "-c", script.format(program)], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert b"PLN9001" not in done.stderr

@@ -72,3 +72,28 @@ def test_what_is_no_plan_is_one_finding(capsys: pytest.CaptureFixture[str], name
     code, text = said(capsys, name, "--format", "json")
     assert (code, [finding["code"] for finding in json.loads(text)["findings"]]) == (2, ["PLN0013"])
     assert Path(name).read_bytes() == before
+
+
+def test_a_file_that_cannot_be_written_is_not_counted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("rough.plan").chmod(0o400)
+    Path("bad.plan").write_text("plan a for Qwen3ForCausalLM\nlm_head colwise\n")
+    code, text = said(capsys, "done.plan", "rough.plan", "bad.plan", "missing.plan")
+    assert code == 2
+    assert text.endswith("0 files formatted, 1 file left as it was, 3 files could not be\n")
+    assert Path("rough.plan").read_text() == ROUGH
+
+
+def test_a_folder_with_odd_names(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("folder.plan").mkdir()
+    Path("folder.plan/in.plan").write_text(DONE.replace(":    ", ":  "))
+    assert said(capsys, ".")[0] == 0
+    code, text = said(capsys, "x" * 5000 + ".plan", "a\x1b[31m\n.plan", "--format", "concise")
+    assert code == 2
+    assert "\x1b" not in text
+    assert r"a\x1b[31m\n.plan" in text
+    Path("odd\x1b[31m.plan").write_text(ROUGH)
+    for flag in ("--check", "--diff"):
+        assert said(capsys, flag, "odd\x1b[31m.plan")[0] == 1
+        assert "\x1b" not in "".join(capsys.readouterr())
