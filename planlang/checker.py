@@ -45,12 +45,14 @@ class Report:
         sizes: how many ranks each mesh axis was taken to have.
         findings: everything, in the order in which it should be read.
         checked: the walks of each mesh axis; empty where the plan has errors before.
+        whole: whether all passes of the model could be captured.
     """
 
     model: str
     sizes: Mapping[str, int]
     findings: tuple[Finding, ...]
     checked: tuple[Checked, ...] = field(default=())
+    whole: bool = field(default=True)
 
     @property
     def mesh(self) -> str:
@@ -64,7 +66,15 @@ class Report:
 
     @property
     def proved(self) -> bool:
-        """Whether the plan provably computes what a single device computes, at every size that was looked at."""
+        """Whether the plan provably computes what a single device computes, at every size that was looked at.
+
+        Several mesh axes are looked at one by one, which does not prove the whole.
+        """
+        return self.right and self.whole and len(self.checked) == 1
+
+    @property
+    def right(self) -> bool:
+        """Whether all that was looked at is right."""
         return self.ok and bool(self.checked) and all(one.right for each in self.checked for _, one in each.passes)
 
 
@@ -194,7 +204,8 @@ def _on(compiled: Compiled, capture: Callable[[], Graphs | Finding], name: str, 
                 checked.append(check_axis(plan, assignment, graphs, axis, ranks, contract=contract))
         findings += [finding for each in checked for finding in each.findings]
     findings += _coverage(compiled)
-    return Report(name, sizes, tuple(dict.fromkeys(findings)), tuple(checked))
+    whole = isinstance(graphs, Graphs) and not graphs.failures
+    return Report(name, sizes, tuple(dict.fromkeys(findings)), tuple(checked), whole)
 
 
 def _graphs(model: Model, cls: str, example_inputs: ExampleInputs | None = None) -> Graphs | Finding:
@@ -236,11 +247,14 @@ def _coverage(compiled: Compiled) -> Sequence[Finding]:
     if not left or not any(isinstance(piece.rule.style, placing) for piece in pieces):
         return ()
     count = sum(each.count for each in left)
-    largest = left[0]
+    largest = f"`{left[0].name}`"
+    message = f"{count} parameters stay plain tensors beside DTensors, {largest} the largest of them"
+    if count == 1:
+        message = f"{largest} stays a plain tensor beside DTensors"
     return (
         Finding(
             code=codes.PLAIN_BESIDE_DTENSORS,
-            message=f"{count} parameters stay plain tensors beside DTensors, `{largest.name}` the largest of them",
+            message=message,
             place=compiled.plan.place if compiled.plan else None,
             notes=("`clip_grad_norm_`, fused optimizers and `foreach=True` raise on such a mixture",),
             help="give them `replicate(grad=none)`, which makes DTensors of them, or `skip`, which silences this",

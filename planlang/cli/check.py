@@ -71,6 +71,8 @@ def command(
         fixed = fixed_by(opened, look)
         if diff:
             click.echo(difference(opened.source, fixed.plan.source.text, "fixed"), nl=False)
+            if not fixed.changes and style == "full":
+                click.echo("no fix is known", err=True)
             reports = look(opened)
             return _print(reporter, reports, findings_of(reports))
         return _write(reporter, opened, fixed, plan)
@@ -110,6 +112,10 @@ def _print(reporter: Reporter, reports: Sequence[Report], findings: Sequence[Fin
 def _verdict(report: Report) -> str:
     if report.checked:
         count = sum(len(each.passes) for each in report.checked)
-        return f"{count} passes checked, {'right, forward and backward' if report.proved else 'see the findings'}"
+        if report.proved:
+            return f"{count} passes checked, right, forward and backward"
+        if report.right and len(report.checked) > 1:
+            return f"{count} passes checked, right for each axis by itself"
+        return f"{count} passes checked, {'these are right, ' if report.right else ''}see the findings"
     alone = report.ok and all(size == 1 for size in report.sizes.values())
     return "nothing is split" if alone else "no pass checked, see the findings"

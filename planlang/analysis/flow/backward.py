@@ -193,7 +193,10 @@ class _Walk:
         claim = step.grad or for_gradient(step.source.claim)
         split = self._split_of(step.out)
         if step.grad is None:
-            self._give(step.source, Gradient(gradient.truth, claim, gradient.gaps), split)
+            truth = gradient.truth
+            if truth is None and step.source.honest:  # a declared boundary ends what is not known
+                truth, split, self._found.trusted = claim, None, True
+            self._give(step.source, Gradient(truth, claim, gradient.gaps), split)
             return
         # `ReplicateParallel`: the parameter's own layout is restored call by call, inside autograd.
         if gradient.truth == claim:

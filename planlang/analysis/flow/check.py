@@ -76,7 +76,7 @@ def check_axis(
 
     walked = walk(applied, known)
     occurrences = gather(walked)
-    wording = Wording(plan, axis, ranks, [probe for probe, _ in known])
+    wording = Wording(plan, axis, ranks, [probe for probe, _ in known], applied.keys())
     changes: list[Change | None] = []
     findings = []
     for number, occurrence in enumerate(occurrences):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from planlang.analysis.flow.cause import Cause
@@ -52,12 +52,14 @@ class Wording:
         axis: the mesh axis.
         ranks: its size.
         probes: all circumstances that were looked at.
+        ruled: the modules that a rule reaches.
     """
 
     plan: ir.Plan
     axis: str
     ranks: int
     probes: Sequence[Probe]
+    ruled: Collection[str] = ()
 
     def finding(self, occurrence: Occurrence, help: str = "") -> Finding:
         """One finding for a fault; `help` says what to write instead."""
@@ -93,7 +95,7 @@ class Wording:
     def _wrong(self, occurrence: Occurrence, wrong: Wrong, help: str) -> Finding:
         code = _GRADIENTS[wrong.kind]
         names = _names(occurrence.parameters)
-        cause = wrong.cause if wrong.kind == "doubled" else wrong.split.cause if wrong.split else wrong.cause
+        cause = wrong.cause or (wrong.split.cause if wrong.split else None)
         place = _place(cause) or self.plan.place
         only = self._only(occurrence)
         notes = []
@@ -140,8 +142,8 @@ class Wording:
                 continue
             text = tensor_text(tensor, self.axis, occurrence.probe.batch, occurrence.probe.length)
             source = star(tensor.source) if len(occurrence.layers) > 1 else tensor.source
-            ruled = tensor.cause is not None and tensor.cause.module == tensor.source
-            come = f" from `{source}`" + ("" if ruled else ", which no rule reaches") if source else ""
+            unruled = "" if tensor.source in self.ruled else ", which no rule reaches"
+            come = f" from `{source}`{unruled}" if source else ""
             lines.append(text + come)
         return list(dict.fromkeys(lines))
 

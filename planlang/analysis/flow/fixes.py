@@ -165,6 +165,8 @@ def _for_rule(conflict: Conflict, cause: Cause, seen: Pass) -> Iterator[Change]:
         tried.append(replace(style, local=not style.local))
     if isinstance(style, Colwise | Rowwise):
         if conflict.fault is Fault.CLAIM and tensor is not None and isinstance(tensor.truth, Shard | Replicate):
+            other = Rowwise() if isinstance(style, Colwise) else Colwise()
+            tried += [other, replace(style, in_=_from_last(tensor), out=Replicate())]
             tried.append(replace(style, in_=_from_last(tensor)))
         if conflict.fault in _CURED_WHOLE:
             tried += [replace(style, out=Replicate()), replace(style, out=Replicate(), local=True)]

@@ -52,6 +52,7 @@ class Backward:
         wrong: what is wrong with gradients.
         moves: the collectives.
         unknown: the parameters whose gradient is not known.
+        trusted: whether a gradient that is not known was taken for what a rule declares, to go on behind it.
     """
 
     ends: dict[int, Gradient] = field(default_factory=dict)
@@ -59,6 +60,7 @@ class Backward:
     wrong: list[Wrong] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
     unknown: list[Parameter] = field(default_factory=list)
+    trusted: bool = False
     called: list[tuple[Called, Backward]] = field(default_factory=list)
 
 

@@ -29,6 +29,7 @@ class Pass:
         conflicts: what goes wrong in the forward pass, with the layers in which it does so.
         wrong: gradients that are wrong, likewise.
         unknown: parameters whose gradient is not known.
+        trusted: whether a gradient that is not known was taken for what a rule declares.
     """
 
     frame: Frame
@@ -36,11 +37,12 @@ class Pass:
     conflicts: tuple[tuple[Conflict, tuple[str, ...]], ...]
     wrong: tuple[tuple[Wrong, tuple[str, ...]], ...]
     unknown: tuple[Parameter, ...]
+    trusted: bool
 
     @property
     def right(self) -> bool:
         """Whether the pass provably computes what a single device computes."""
-        return not (self.conflicts or self.wrong or self.unknown)
+        return not (self.conflicts or self.wrong or self.unknown or self.trusted)
 
 
 def run(setup: Setup, contract: Contract = "torch") -> Pass:
@@ -70,7 +72,8 @@ def run(setup: Setup, contract: Contract = "torch") -> Pass:
     walks = list(_walks(back, frame))
     wrong = tuple((each, tuple(of.layers)) for walk, of in walks for each in walk.wrong)
     unknown = tuple(each for walk, _ in walks for each in walk.unknown)
-    return Pass(frame, back, conflicts, wrong, unknown)
+    trusted = any(walk.trusted for walk, _ in walks)
+    return Pass(frame, back, conflicts, wrong, unknown, trusted)
 
 
 def frames(frame: Frame) -> Iterator[Frame]:
