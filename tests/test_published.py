@@ -19,7 +19,10 @@ def one_thread() -> None:
 @pytest.mark.parametrize("case", PUBLISHED, ids=lambda case: case.name)
 @pytest.mark.usefixtures("graph_cache")
 def test_checker_and_ranks_agree(case: Case) -> None:
-    found = trial(case.path, case.one("twin"))
+    options = dict(zip(case.flags[::2], case.flags[1::2], strict=True))
+    named = options["--model"]
+    model = CORPUS / "published" / named if named.endswith(".json") else named
+    found = trial(case.path, str(model), case.one("twin"), options.get("--as"))
     assert found.proved == found.right, found.outcomes
     assert found.proved == (case.one("verdict") == "right" and case.one("expect") == "none")
     if all(outcome.verdict in ("right", "gradient") for outcome in found.outcomes):

@@ -1,4 +1,4 @@
-"""A plan on the small model of a configuration, checked and run: whether the two agree."""
+"""A plan checked, and run on the small model of a configuration: whether the two agree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOLERANCE = 1e-5  # transformers' norms are computed in float32
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A plan on one small model.
+    """What became of a plan.
 
     Attributes:
         reports: what the checker says, for each of `RUNS`.
@@ -60,14 +60,16 @@ class Trial:
         return {star(w.parameter.name) for walked in passes for w, _ in walked.wrong if w.parameter is not None}
 
 
-def trial(plan: Path, config: str) -> Trial:
-    """Checks a plan and runs it.
+def trial(plan: Path, named: str, config: str, cls: str | None = None) -> Trial:
+    """Checks a plan on one model, and runs it on a small one of the same class.
 
     Args:
         plan: its file.
-        config: the name of a configuration in `corpus/configs`.
+        named: the model that it is checked on.
+        config: the name of a configuration in `corpus/configs`: the model that it is run on.
+        cls: which class of `named`.
     """
-    reports = [check(planlang.load(plan), CONFIGS / f"{config}.json", tp=ranks)[0] for ranks, _, _ in RUNS]
+    reports = [check(planlang.load(plan), named, tp=ranks, cls=cls)[0] for ranks, _, _ in RUNS]
     outcomes = [outcome(plan, config, *run) for run in RUNS]
     return Trial(tuple(reports), tuple(outcomes))
 

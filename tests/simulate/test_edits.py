@@ -18,7 +18,7 @@ from planlang.model.tree import Kind
 from planlang.runtime.simulate import simulate, truth
 from plans import expand
 
-TWIN, SEEDS, RANKS = "qwen3", range(16), 2
+TWIN, SEEDS, RANKS = "qwen3", range(12), 2
 
 
 @pytest.fixture(autouse=True, scope="module")
