@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from planlang.analysis.coverage import uncovered
 from planlang.analysis.flow.check import Checked, check_axis
-from planlang.analysis.flow.passes import Contract
+from planlang.analysis.flow.passes import CONTRACTS, Contract
 from planlang.compiler import Compiled
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, PlanError, has_errors
@@ -104,13 +104,18 @@ def check(
     Raises:
         PlanError: there is no such plan or model.
         TypeError: there are `example_inputs` for what is no module.
+        ValueError: there is no such contract, or no number of ranks.
     """
     plan = plan if isinstance(plan, Plan) else open_plan(plan, {})
     if isinstance(model, os.PathLike):
         model = os.fspath(model)
     if example_inputs is not None:
         _module(model)
+    if contract not in CONTRACTS:
+        raise ValueError(f"the contract is {contract!r}, not one of {', '.join(CONTRACTS)}")
     sizes = tp if isinstance(tp, Sequence) else [tp]
+    if not sizes:
+        raise ValueError("`tp` holds no number of ranks")
     return tuple(report for ranks in sizes for report in _check(plan, model, ranks, cls, contract, example_inputs))
 
 

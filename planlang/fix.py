@@ -92,7 +92,8 @@ def _better(fixed: Fixed, check: Check) -> Iterator[Fixed]:
         hidden = finding.code not in _GRADIENTS
         new = after - before
         mine = any(rule.endswith(changed) for _, _, rule in new) if changed else False
-        if _key(finding) not in after and (not new or (hidden and not mine)):
+        broken = any(code.number < "PLN4" for code, _, _ in new)  # the text no longer compiles
+        if _key(finding) not in after and not broken and (not new or (hidden and not mine)):
             yield Fixed(plan, reports, (*fixed.changes, change))
 
 

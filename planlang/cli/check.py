@@ -11,7 +11,9 @@ from planlang.analysis.flow.passes import CONTRACTS, Contract
 from planlang.cli.options import STDIN, Request, compiling, difference
 from planlang.cli.ranks import SeveralRanks
 from planlang.cli.report import Reporter, write_output
+from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, PlanError
+from planlang.plan.files import read_source
 from planlang.source import printable
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ def command(
     """
     from planlang.checker import check, findings_of
 
+    if cls is not None and model is None:
+        raise click.UsageError("--as names the class of a model: give --model too")
     reporter = Reporter(style, color, err=diff)
     request = Request(plan=plan, model=model, cls=cls, tp=None, options=options)
 
@@ -89,7 +93,7 @@ def _write(reporter: Reporter, opened: Plan, fixed: Fixed, plan: str) -> int:
         click.echo(fixed.plan.source.text, nl=False)
         return Reporter(reporter.style, reporter.color).report(findings)
     if fixed.changes and opened.source.path is not None:
-        failed = write_output(opened.source.path, fixed.plan.source.text)
+        failed = _changed(opened) or write_output(opened.source.path, fixed.plan.source.text)
         if failed:
             return reporter.report(failed)
     code = _print(reporter, fixed.reports, findings)
@@ -98,6 +102,18 @@ def _write(reporter: Reporter, opened: Plan, fixed: Fixed, plan: str) -> int:
         what = "1 fix" if count == 1 else f"{count} fixes"
         click.echo(f"{what} written to {opened.source.name}" if count else "no fix is known", err=True)
     return code
+
+
+def _changed(opened: Plan) -> tuple[Finding, ...]:
+    """A finding where the file is no longer what was read."""
+    assert opened.source.path is not None
+    now = read_source(opened.source.path, opened.source.name)
+    if isinstance(now, Finding):
+        return (now,)
+    if now.text == opened.source.text:
+        return ()
+    message = f"`{printable(opened.source.name)}` was changed while it was checked, so nothing is written"
+    return (Finding(code=codes.UNWRITABLE_OUTPUT, message=message, help="run `planlang check --fix` again"),)
 
 
 def _print(reporter: Reporter, reports: Sequence[Report], findings: Sequence[Finding]) -> int:

@@ -150,3 +150,36 @@ def test_a_plan_may_be_a_name_and_nothing_else() -> None:
         planlang.check(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="int"):
         planlang.check("qwen_stable", 3)  # type: ignore[arg-type]
+
+
+class Scaling(Pair):
+    """Its code computes with a width that it reads off a tensor."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.up(x)
+        z: Tensor = self.down(y * y.shape[-1])
+        return z
+
+
+class Copying(Pair):
+    """Its code reads a tensor's data."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.down(self.up(x).data + 0)
+        return y
+
+
+def test_a_width_that_is_used_as_a_number() -> None:
+    sure = planlang.loads("plan mine for Scaling, Copying\n\nup: colwise\ndown: rowwise\n")
+    (wrong,) = planlang.check(sure, Scaling(), tp=2, example_inputs=INPUT)
+    assert "PLN4010" in codes((wrong,))
+    assert not wrong.ok
+    (right,) = planlang.check(sure, Copying(), tp=2, example_inputs=INPUT)
+    assert right.ok, right.findings
+
+
+def test_there_must_be_such_a_contract_and_a_number_of_ranks() -> None:
+    with pytest.raises(ValueError, match="nemo-rl"):
+        planlang.check("qwen", contract="foo")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="ranks"):
+        planlang.check("qwen", tp=[])

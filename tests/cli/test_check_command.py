@@ -194,3 +194,33 @@ def test_a_plan_that_cannot_be_written_is_said_to_be_so(plan: Path, capsys: pyte
     assert run(["check", "mine.plan", *QWEN3, "--fix"]) == 2
     assert plan.read_text() == FORGOTTEN
     assert "PLN0006" in capsys.readouterr().out
+
+
+def test_no_fix_makes_a_plan_that_does_not_compile(plan: Path) -> None:
+    skipped = f"{FORGOTTEN}{NORMS}\noverride *.self_attn.{{k,v}}_proj: skip\n"
+    plan.write_text(skipped)
+    assert run(["check", "mine.plan", *QWEN3, "--fix"]) == 1
+    assert plan.read_text() == skipped
+
+
+def test_what_was_changed_meanwhile_is_not_written_over(
+    plan: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from planlang import fix
+
+    real = fix.fix
+
+    def slow(*args: object) -> object:
+        plan.write_text(FORGOTTEN + "# mine\n")
+        return real(*args)  # type: ignore[arg-type]
+
+    plan.write_text(FORGOTTEN)
+    monkeypatch.setattr(fix, "fix", slow)
+    assert run(["check", "mine.plan", *QWEN3, "--fix"]) == 2
+    assert plan.read_text() == FORGOTTEN + "# mine\n"
+    assert "changed while it was checked" in capsys.readouterr().out
+
+
+def test_a_class_needs_a_model(plan: Path) -> None:
+    plan.write_text(FORGOTTEN)
+    assert run(["check", "mine.plan", "--as", "Nonsense"]) == 2

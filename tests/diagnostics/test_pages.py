@@ -156,6 +156,15 @@ def test_form(number: str) -> None:
     assert not re.search(r"(?<![\w/.])/(?:home|root|tmp|work|usr)\b", text)
 
 
+@pytest.fixture(autouse=True)
+def no_process_group(process_group: None) -> Iterator[None]:
+    """A page may make its own, and a verification leaves its own behind."""
+    yield
+    dist = sys.modules.get("torch.distributed")
+    if dist is not None and dist.is_initialized():
+        dist.destroy_process_group()
+
+
 @pytest.mark.parametrize("number", sorted(set(CODES) - NOT_TO_BE_RUN))
 def test_example_and_instead(number: str, capsys: pytest.CaptureFixture[str]) -> None:
     page = sections(number)

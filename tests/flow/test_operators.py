@@ -97,7 +97,7 @@ def accepted(call: Call, ranks: int) -> Iterator[tuple[tuple[Layout, ...], tuple
     operands = list(leaves((call.args, call.kwargs)))
     right = list(leaves(call.run(*local(call.args, operands, operands), **dict(call.kwargs))))
     op = Op(
-        f"torch.Tensor.{call.name}",
+        "torch.Tensor.mT.__get__" if call.name == "get" else f"torch.Tensor.{call.name}",
         tuple(argument(each, operands) for each in call.args),
         tuple((key, argument(each, operands)) for key, each in call.kwargs),
     )

@@ -125,7 +125,7 @@ class _Walk:
                 if isinstance(truth, Partial) and not isinstance(gradient.truth, Partial):
                     split = Split(x, step.operator, step.module, out.cause)
                 if out.claim is None:
-                    self._give(x, Gradient(truth, None), split)
+                    self._give(x, Gradient(truth, x.claim and for_gradient(x.claim)), split)
                     continue
                 honest = out.honest and x.honest and gradient.honest
                 claim = pull(out.claim, x.claim, gradient.claim)

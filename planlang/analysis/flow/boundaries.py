@@ -8,6 +8,7 @@ from planlang.analysis.flow.cause import Applied, Cause
 from planlang.analysis.flow.conflict import Conflict, Fault
 from planlang.analysis.flow.converting import convert, unwrap, wrap
 from planlang.analysis.flow.state import Tensor, normalized
+from planlang.analysis.flow.tape import Computed
 from planlang.layout import Conversion, Layout, Replicate, Shard
 from planlang.model.graph import Argument, Enter, Leave, Ref
 from planlang.model.tree import Kind
@@ -118,7 +119,9 @@ def leave(frame: Frame, applied: Applied, cause: Cause, event: Leave, outs: dict
         case Replicated() | Skip():
             return {}
         case Custom():
-            return {value: frame.new(y, None, None, cause) for value, y in outs.items()}
+            made = {value: frame.new(y, None, None, cause) for value, y in outs.items()}
+            frame.trail.steps += [Computed((y,), (made[value],), "", cause.module, (y,)) for value, y in outs.items()]
+            return made
         case _:
             assert_never(style)
 

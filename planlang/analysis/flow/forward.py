@@ -9,7 +9,17 @@ from typing import assert_never
 from planlang.analysis.flow import boundaries, dtensors, strides
 from planlang.analysis.flow.cause import Cause
 from planlang.analysis.flow.conflict import Conflict, Fault
-from planlang.analysis.flow.operators import Operand, Refusal, Run, rule_of, views
+from planlang.analysis.flow.operators import (
+    Operand,
+    Refusal,
+    Run,
+    attention,
+    contractions,
+    pointwise,
+    reductions,
+    rule_of,
+    views,
+)
 from planlang.analysis.flow.operators.base import tensors
 from planlang.analysis.flow.placing import placed
 from planlang.analysis.flow.setup import Setup
@@ -206,6 +216,9 @@ class Frame:
             if found and found[0].gaps:
                 strides.check_reshape(op.name, found[0], found[0].truth, found[0].gaps, self.shape(op.outs[0]))
             truths = self.run(op, found, [each.truth for each in found])
+            if _computes_with_sizes(op.name) and not self._sizes.hold(op):
+                text = "it computes with a length that was read off a tensor of which the rank has a part"
+                raise Conflict(Fault.LENGTH, text, crashes=False, tensors=tuple(found))
             if op.mutates and not (all(each.whole for each in found) or _overwrites(op, found[0], truths[0])):
                 raise Conflict(Fault.UNKNOWN, "it writes into a part of a tensor in place", tensors=tuple(found))
             return [(truth, None) for truth in truths]
@@ -259,11 +272,18 @@ class Frame:
         self.used = ()
 
     def _unknown(self, op: Op) -> None:
+        """Nothing is known of the results, nor of the gradients that come back from them."""
+        found = tuple(self.tensor(value) for value in tensors(op))
+        outs = []
         for value in op.outs:
             self.env[value] = self.new(self._values[value], None, None, None)
+            outs.append(self.env[value])
         for value in op.mutates:
             if value in self.env:
                 self.env[value] = self.new(self._values[value], None, None, None)
+        ins = tuple(each for each in found if each.grad)
+        if ins and any(out.grad for out in outs):
+            self.trail.steps.append(Computed(ins, tuple(outs), op.name, self.module, found))
 
     def _guard(self, guard: Guard) -> None:
         if any(scope.opaque for scope in self._scopes):
@@ -382,6 +402,12 @@ def _cause(found: Sequence[Tensor]) -> Cause | None:
         if best is None or (each.claim is not None and best.claim is None):
             best = each
     return best.cause if best else None
+
+
+def _computes_with_sizes(name: str) -> bool:
+    """Whether an operator computes with the sizes among its arguments; other rules look at theirs themselves."""
+    own = name.rpartition(".")[2].strip("_")
+    return any(own in module.RULES for module in (pointwise, reductions, contractions, attention))
 
 
 def _overwrites(op: Op, written: Tensor, truth: Layout) -> bool:

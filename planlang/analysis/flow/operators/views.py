@@ -148,6 +148,8 @@ def _order(run: Run, dims: int) -> list[int]:
     order = list(range(dims))
     if name in ("T", "get") and ".T." in run.op.name:
         return order[::-1]
+    if name == "get" and run.op.name.split(".")[-2] not in ("mT", "H", "mH"):  # `y.data` and the like
+        return order
     if name in ("t", "mT", "adjoint", "get"):
         if dims > 1:
             order[-1], order[-2] = order[-2], order[-1]
