@@ -51,10 +51,10 @@ class Subject:
         return Result(self.ranks, case, outcome, allowed, monotonic() - start)
 
     def look_into(self, failed: Result) -> tuple[Divergence | None, tuple[ir.Rule, ...]]:
-        """The first module whose output is wrong, and the fewest rules that fail in the same way."""
+        """The first module whose output is wrong, and a few rules that fail in the same way by themselves."""
         with silence():
             right = self._right(failed.case)
-            return self._parting(failed, right), self._fewest(failed, right)
+            return self._parting(failed, right), self._few(failed, right)
 
     def _parting(self, failed: Result, right: Truth) -> Divergence | None:
         if failed.outcome.verdict != "forward":
@@ -63,7 +63,7 @@ class Subject:
         make = partial(self._make, failed.case)
         return first_divergence(make, styles, self.ranks, right.inputs, right, failed.tolerance)
 
-    def _fewest(self, failed: Result, right: Truth) -> tuple[ir.Rule, ...]:
+    def _few(self, failed: Result, right: Truth) -> tuple[ir.Rule, ...]:
         rules = list({id(each.rule): each.rule for each in self.applied.values() if each.rule}.values())
 
         def fails(some: Sequence[ir.Rule]) -> bool:

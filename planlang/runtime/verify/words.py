@@ -33,7 +33,7 @@ class Failure:
         failed: the runs that fail, of which the first was looked into.
         tried: how many circumstances there were.
         parting: the first module whose output is wrong.
-        few: the smallest part of the plan that fails in the same way.
+        few: a part of the plan that fails in the same way by itself.
         applied: the styles of the twin's modules.
         twin: what was run.
         foreseen: the errors that `check` finds.
