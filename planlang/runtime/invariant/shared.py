@@ -1,0 +1,154 @@
+"""One sum for the gradient of an input that several linear layers share.
+
+The gradient of an input is a sum over layers, blocks and ranks. Layer by layer, each would cost a sum across ranks of
+its own; so each layer only leaves behind what its term is made of, and when all have, block by block the layers' terms
+are added, then the blocks in their tree, then the ranks.
+
+Who shares is found out by looking: a layer leaves a mark on the tensor that it was given, and the next layer that is
+given the same tensor finds it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor, Shard
+
+from planlang.runtime.invariant.settings import REPLICATE, Settings, arrived
+from planlang.runtime.invariant.sums import all_gather, tree_all_reduce, tree_reduce_scatter, tree_sum
+
+_MARK = "_invariant_shared"
+
+
+@dataclass(slots=True)
+class Shared:
+    """An input, and what the layers that were given it leave behind for its gradient.
+
+    Attributes:
+        settings: those of the first layer.
+        shape: the whole input's, on one rank.
+        version: how often the input had been written to.
+        whole: the input, gathered, where it came in parts; else `None`.
+        token: a number that gradients flow through; `None` where the input needs none.
+        layers: how many have been given the input.
+        left: what each layer's backward left behind, by the backward pass that it was part of.
+    """
+
+    settings: Settings
+    shape: torch.Size
+    version: int
+    dim: int | None = None
+    whole: Tensor | None = None
+    token: Tensor | None = None
+    layers: int = 0
+    left: dict[int, list[tuple[int, Tensor, Tensor]]] = field(default_factory=dict)
+
+    def join(self) -> int:
+        """The number of one more layer that is given the input."""
+        self.layers += 1
+        return self.layers - 1
+
+    def leave(self, number: int, gradient: Tensor, weight: Tensor) -> None:
+        """Leaves behind what a layer's term of the input's gradient is made of.
+
+        Args:
+            number: the layer's.
+            gradient: of its output, [tokens, a rank's columns].
+            weight: its own, [a rank's columns, width of the input].
+        """
+        task = _pass()
+        for other in [each for each in self.left if each != task]:  # left by a pass that did not come to the input
+            del self.left[other]
+        self.left.setdefault(task, []).append((number, gradient, weight))
+
+    def gradient(self) -> Tensor:
+        """The input's gradient: whole, or a rank's part where the input came in parts."""
+        found = sorted(self.left.pop(_pass()), key=lambda each: each[0])
+        total = tree_sum(self._blocks(found), self.settings.dtype).view(self.shape)
+        mesh, dtype = self.settings.mesh, found[0][1].dtype
+        whole = tree_all_reduce(total, mesh) if self.dim is None else tree_reduce_scatter(total, self.dim, mesh)
+        return whole.to(dtype)
+
+    def _blocks(self, found: list[tuple[int, Tensor, Tensor]]) -> Iterator[Tensor]:
+        """For each of a rank's blocks the sum of all layers' terms, in the layers' order: [tokens, width]."""
+        own = self.settings.own
+        for block in range(own):
+            terms = [
+                torch.mm(gradient.chunk(own, 1)[block], weight.chunk(own, 0)[block]) for _, gradient, weight in found
+            ]
+            total = terms[0] if self.settings.dtype is None else terms[0].to(self.settings.dtype)
+            for term in terms[1:]:
+                total.add_(term)
+            yield total
+
+
+class _Split(torch.autograd.Function):
+    """From an input to its token, and back from the token to the input's gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, shared: Shared) -> Tensor:
+        ctx.shared = shared
+        return x.new_zeros(())
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, _: Tensor) -> tuple[Tensor, None]:
+        shared: Shared = ctx.shared
+        return shared.gradient(), None
+
+
+def share(x: Tensor, settings: Settings) -> tuple[Tensor, Shared]:
+    """A rank's whole input for its columns, and what the layers that are given it have in common.
+
+    Args:
+        x: plain and laid as the style says, or a DTensor.
+        settings: those of the layer that is given it.
+    """
+    found = getattr(x, _MARK, None)
+    if isinstance(found, Shared) and _same(found, x, settings):
+        return (x if found.whole is None else found.whole), found
+    made = _made(x, settings)
+    setattr(x, _MARK, made)
+    return (x if made.whole is None else made.whole), made
+
+
+def _made(x: Tensor, settings: Settings) -> Shared:
+    needed = x.requires_grad and torch.is_grad_enabled()
+    part, dim = x, None
+    lies = x.placements[0] if isinstance(x, DTensor) else settings.arrives
+    if isinstance(lies, Shard):
+        dim = lies.dim % x.ndim
+        part = x.to_local() if isinstance(x, DTensor) else x
+        whole = all_gather(part.detach(), dim, settings.mesh)
+    else:
+        part = arrived(x, settings, REPLICATE)
+        whole = part.detach()
+    made = Shared(settings, whole.shape, _version(x), dim, None if part is x and dim is None else whole)
+    if needed:
+        made.token = _Split.apply(part, made)  # type: ignore[no-untyped-call]
+    return made
+
+
+def _same(found: Shared, x: Tensor, settings: Settings) -> bool:
+    """Whether what was left on a tensor still holds, and is of another layer with the same blocks."""
+    ours, theirs = settings, found.settings
+    return (
+        found.version == _version(x)
+        and (found.token is not None) == (x.requires_grad and torch.is_grad_enabled())
+        and (ours.mesh, ours.blocks, ours.dtype) == (theirs.mesh, theirs.blocks, theirs.dtype)
+        and (isinstance(x, DTensor) or ours.arrives == theirs.arrives)
+    )
+
+
+def _version(x: Tensor) -> int:
+    return -1 if x.is_inference() else x._version
+
+
+def _pass() -> int:
+    """The number of the backward pass that is running."""
+    number: int = torch._C._current_graph_task_id()
+    return number
