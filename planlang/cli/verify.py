@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from planlang.cli.numerics import Measuring, measuring
 from planlang.cli.options import Request, compiling
 from planlang.cli.ranks import SeveralRanks
 from planlang.cli.report import Reporter
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 @click.command("verify")
 @compiling(ranks=SeveralRanks())
 @click.option("--full", is_flag=True, help="Keep the real widths, with one layer of each kind.")
+@measuring
 @click.option("--json", "as_json", is_flag=True, help="Every run as JSON on standard output.")
 def command(
     *,
@@ -36,11 +38,14 @@ def command(
     color: str,
     full: bool,
     as_json: bool,
+    measured: Measuring | None,
 ) -> int:
     """Run PLAN on all ranks in this process, on a tiny twin of the model, and compare it with one device.
 
     The twin has the model's classes and numbers of heads, one layer of each kind and small widths. Compared are logits,
     every gradient and the weights after a step, in float64; without --tp on 2 and on 4 ranks.
+
+    --numerics asks another question: how far does a right plan move the numbers, in the type in which one trains?
     """
     if model is None:
         raise click.UsageError("verify runs a model: give --model")
@@ -50,6 +55,8 @@ def command(
     reporter = Reporter(style, color, err=as_json)
     request = Request(plan=plan, model=model, cls=cls, tp=None, options=options)
     try:
+        if measured:
+            return measured.run(request, reporter, tp=tp, full=full, as_json=as_json, progress=_progress(reporter))
         found = verify(request.open(), model, tp=tp, cls=cls, full=full, progress=_progress(reporter))
     except PlanError as error:
         return reporter.report(error.findings)

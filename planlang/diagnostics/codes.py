@@ -202,6 +202,13 @@ UNIMPORTABLE_MODULE = _code(
 PLAIN_BESIDE_DTENSORS = _code(
     "PLN8001", "plain-beside-dtensors", "some parameters stay plain tensors beside DTensors", Severity.NOTE
 )
+GRADE_REFUTED = _code("PLN8002", "grade-refuted", "a plan moves bits that its grade says it does not move")
+PROBABILITIES_OFF = _code(
+    "PLN8003",
+    "probabilities-off",
+    "a plan moves the probabilities of tokens by more than rounding should",
+    Severity.WARNING,
+)
 
 # 9 internal
 INTERNAL_ERROR = _code("PLN9001", "internal-error", "planlang itself failed")

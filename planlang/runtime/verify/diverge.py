@@ -33,7 +33,7 @@ class Divergence:
 
 
 @dataclass(slots=True)
-class _Outputs:
+class Outputs:
     """The first tensor that each module returned, on each rank, in the order in which the modules ended."""
 
     ranks: int = 1
@@ -72,7 +72,7 @@ def first_divergence(
         right: what `truth` found.
         tolerance: what is rounding.
     """
-    single, split = _Outputs(), _Outputs(ranks)
+    single, split = Outputs(), Outputs(ranks)
     model = make_model()
     single.hang(model)
     with torch.no_grad():
@@ -81,14 +81,14 @@ def first_divergence(
     for name, (expected,) in single.found.items():
         if name not in split.found:  # it never came so far
             return None
-        got = _joined(split.found[name], expected)
+        got = joined(split.found[name], expected)
         apart = max(error(each, expected) for each in got)
         if apart > tolerance:
             return Divergence(name, apart, factor(got[0], expected))
     return None
 
 
-def _joined(parts: list[Tensor], expected: Tensor) -> list[Tensor]:
+def joined(parts: list[Tensor], expected: Tensor) -> list[Tensor]:
     """The parts put together where they are parts of what is expected; else as they are."""
     if parts[0].shape == expected.shape or parts[0].ndim != expected.ndim:
         return parts
