@@ -80,6 +80,7 @@ class Bench:
         self.settings: list[_Setting] = []
         self.failed: dict[int, Finding] = {}
         self._right: tuple[object, Truth, Values] | None = None
+        self._described = ""
 
     def add(self, plan: ir.Plan, applied: Mapping[str, Applied], ranks: int) -> None:
         """Adds a number of ranks.
@@ -129,7 +130,7 @@ class Bench:
                 findings += words.judged(sizes[-1], self.reference, each.plan)
         return Numerics(
             model=self.tree.name,
-            twin=self._described(),
+            twin=self._described,
             dtype=self.dtype,
             reference=self.reference,
             batch=self.batch,
@@ -145,7 +146,9 @@ class Bench:
         return found
 
     def _make(self, twin: Twin) -> nn.Module:
-        return twin.make(dtype=self._type, buffers=False)
+        model = twin.make(dtype=self._type, buffers=False)
+        self._described = self._described or _described(model, twin, self.tree)
+        return model
 
     def _side(self, setting: _Setting, kernels: Kernels) -> Side | None:
         """One measurement; `None`, and a finding, where the plan raises."""
@@ -182,14 +185,12 @@ class Bench:
         self.failed[setting.ranks] = words.raised(crash, name, ranks, setting.plan)
         return self.failed[setting.ranks]
 
-    def _described(self) -> str:
-        if not self.settings:
-            return ""
-        twin = self.settings[0].twin
-        count = sum(parameter.numel() for parameter in self._make(twin).parameters())
-        total = self.tree.config.get("num_hidden_layers")
-        layers = f"{len(twin.kept)} of {total} layers, " if twin.kept else ""
-        return f"{layers}{count:,} parameters"
+
+def _described(model: nn.Module, twin: Twin, tree: Tree) -> str:
+    count = sum(parameter.numel() for parameter in model.parameters())
+    total = tree.config.get("num_hidden_layers")
+    layers = f"{len(twin.kept)} of {total} layers, " if twin.kept else ""
+    return f"{layers}{count:,} parameters"
 
 
 @contextmanager

@@ -126,7 +126,7 @@ class FixedShapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _elementwise(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         tensors = any(isinstance(each, Tensor) for each in kwargs.values())
-        if tensors or len(func._schema.returns) != 1:
+        if tensors or [str(each.type) for each in func._schema.returns] != ["Tensor"]:
             return func(*args, **kwargs)
         if not name.endswith("_"):
             return pieces.elementwise(func, args, kwargs)
