@@ -18,7 +18,7 @@ from planlang.model.tree import Tree
 from planlang.plan import ir
 from planlang.plan.styles import Style
 from planlang.runtime.numerics import words
-from planlang.runtime.numerics.distance import UNKNOWN, Distance, farthest
+from planlang.runtime.numerics.distance import SAME, UNKNOWN, Distance, distinct, farthest
 from planlang.runtime.numerics.fixed import FixedShapes
 from planlang.runtime.numerics.machine import machine
 from planlang.runtime.numerics.measure import Values, parallel, unsharded
@@ -223,7 +223,7 @@ def _compared(got: Values, right: Values, twin: Twin, ids: Tensor, kernels: Kern
 def _gradient(got: list[Tensor], right: list[Tensor]) -> Distance:
     """No gradient is a gradient of zeros."""
     if not right and not got:
-        return Distance(equal=True)
+        return SAME
     if not right or not got:
         there = (right or got)[0]
         return farthest(got or [torch.zeros_like(there)], right[0] if right else torch.zeros_like(there))
@@ -234,13 +234,4 @@ def _tokens(got: list[Tensor], right: Tensor, ids: Tensor) -> Tokens | None:
     """Of the rank that is farthest off; `None` where the model predicts no tokens."""
     if right.ndim != 3 or right.shape[1] != ids.shape[1] or right.shape[-1] <= int(ids.max()):
         return None
-    return max((tokens(each, right, ids) for each in _distinct(got)), key=lambda each: each.prob_error)
-
-
-def _distinct(tensors: list[Tensor]) -> list[Tensor]:
-    """Copies that are equal once."""
-    found: list[Tensor] = []
-    for each in tensors:
-        if not any(torch.equal(each, other) for other in found):
-            found.append(each)
-    return found
+    return max((tokens(each, right, ids) for each in distinct(got)), key=lambda each: each.prob_error)

@@ -81,10 +81,26 @@ def farthest(got: Iterable[Tensor], right: Tensor) -> Distance:
         got: one tensor a rank.
         right: what each should be.
     """
-    found = [distance(each, right) for each in got]
+    found = [distance(each, right) for each in distinct(got)]
     if not found:
         return UNKNOWN
     return max(found, key=lambda each: (not each.finite, not each.equal, each.steps, each.largest, each.changed))
+
+
+def distinct(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Those of the ranks' copies that have bits of their own."""
+    found: list[Tensor] = []
+    for each in tensors:
+        if not any(_same_bits(each, other) for other in found):
+            found.append(each)
+    return found
+
+
+def _same_bits(one: Tensor, other: Tensor) -> bool:
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    integers = _INTEGERS[one.dtype]
+    return torch.equal(one.contiguous().view(integers), other.contiguous().view(integers))
 
 
 def ulps(one: Tensor, other: Tensor) -> Tensor:
