@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from planlang.analysis.cost.reductions import Grade
 from planlang.diagnostics.finding import Finding, has_errors
-from planlang.runtime.numerics.distance import Distance
-from planlang.runtime.numerics.machine import Machine
-from planlang.runtime.numerics.tokens import Tokens
+
+if TYPE_CHECKING:  # importing this imports no torch
+    from planlang.runtime.numerics.distance import Distance
+    from planlang.runtime.numerics.machine import Machine
+    from planlang.runtime.numerics.tokens import Tokens
 
 Reference: TypeAlias = Literal["unsharded", "tp1"]
 Kernels: TypeAlias = Literal["default", "fixed"]

@@ -241,7 +241,7 @@ def _narrow(config: Any, ranks: int, widths: Widths) -> None:
     """Makes widths small that stay divisible by what they are divisible by."""
     head = widths["head"]
     whole_heads = getattr(config, "head_dim", None) is None
-    hidden = config.hidden_size
+    hidden = getattr(config, "hidden_size", 0)
     sections = "mrope_section" in (getattr(config, "rope_parameters", None) or {})
     for key in _HEADS:
         if (width := getattr(config, key, None)) and not (sections and key == "head_dim"):
