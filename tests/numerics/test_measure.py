@@ -181,6 +181,19 @@ def test_a_plan_that_raises() -> None:
     assert "mixed torch.Tensor and DTensor" in finding.message
 
 
+def test_what_does_not_fit_into_memory_is_refused() -> None:
+    plan = planlang.loads("plan a for Qwen3MoeForCausalLM\n*.self_attn.o_proj: colwise(out=replicate)\n")
+    with pytest.raises(planlang.PlanError, match="GiB are free"):
+        planlang.numerics(plan, "Qwen/Qwen3-235B-A22B", tp=64, full=True)
+
+
+def test_operators_without_tiles_are_named() -> None:
+    plan = planlang.loads("plan a for Qwen3_5ForCausalLM\n*.mlp.up_proj: colwise(out=replicate)\n")
+    (each,) = planlang.numerics(plan, "Qwen/Qwen3.5-0.8B", tp=2).sizes
+    assert each.fixed.left == ("convolution", "convolution_backward")
+    assert each.fixed.forward
+
+
 def test_wrong_arguments() -> None:
     plan = planlang.load("qwen")
     with pytest.raises(ValueError, match="bfloat16, float32, float64"):

@@ -14,6 +14,7 @@ from planlang.analysis.cost.reductions import Grade
 from planlang.analysis.flow.cause import Applied
 from planlang.diagnostics.finding import Finding, PlanError
 from planlang.model.calls import silence
+from planlang.model.pretrained import text_config
 from planlang.model.tree import Tree
 from planlang.plan import ir
 from planlang.plan.styles import Style
@@ -30,6 +31,7 @@ from planlang.runtime.verify.memory import numbers, refused
 from planlang.runtime.verify.twin import WIDE, Twin, twin_of
 
 _COPIES = 3  # of all weights that are there at once beside those of the ranks: gradients twice, and what is being made
+_LOGITS = 8  # of all logits, in float64, while distributions are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,9 @@ class Bench:
         twin = twin_of(self.cls, self.config, self.tree, styles, self.all_sizes, full=self.full, widths=WIDE)
         if self.full:
             need = numbers(self.tree, twin) * self._type.itemsize * (_COPIES + ranks)
-            need += 8 * max(node.own_size() for _, node in self.tree.walk())  # one weight is drawn in float64
+            drawn = max(node.own_size() for _, node in self.tree.walk())  # one weight at a time, in float64
+            compared = _LOGITS * self.batch * self.length * text_config(self.config).vocab_size
+            need += 8 * max(drawn, compared)
             if large := refused(need, ranks):
                 raise PlanError([large])
         own = {here: style for name, style in styles.items() if (here := twin.name(name)) is not None}
