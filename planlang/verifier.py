@@ -19,6 +19,8 @@ from planlang.opening import open_plan
 if TYPE_CHECKING:
     from planlang.loaded import Model
     from planlang.model.tree import Tree
+    from planlang.plan import ir
+    from planlang.runtime.verify.cases import Case
     from planlang.runtime.verify.result import Result
     from planlang.runtime.verify.twin import Twin
 
@@ -55,6 +57,7 @@ def verify(
     tp: int | Sequence[int] | None = None,
     cls: str | None = None,
     full: bool = False,
+    workers: int = 0,
     progress: Progress | None = None,
 ) -> Verified:
     """Runs a plan on all ranks in this process and compares it with one device, in float64.
@@ -68,6 +71,7 @@ def verify(
         tp: how many ranks the axis `tp` has, or several numbers of them; 2 and 4 where nothing is said.
         cls: which class of a named model.
         full: the real widths, with one layer of each kind.
+        workers: how many processes to fork for the runs; 0 runs everything in this process.
         progress: is told what runs, how much is done, and of how much.
 
     Raises:
@@ -79,16 +83,14 @@ def verify(
     from planlang.runtime.verify.memory import too_large
     from planlang.runtime.verify.subject import Subject
     from planlang.runtime.verify.twin import twin_of
-    from planlang.runtime.verify.words import Failure
+    from planlang.runtime.verify.workers import run_all, single_thread, tasks_of
 
     plan = plan if isinstance(plan, Plan) else open_plan(plan, {})
     sizes = (tp,) if isinstance(tp, int) else tuple(tp or DEFAULT_RANKS)
     tree = tree_named(os.fspath(model), cls) if isinstance(model, str | os.PathLike) else tree_of(model)
     made, config = configured(model, tree)
-    results: list[Result] = []
     findings: dict[Finding, None] = {}
-    done, total = 0, sum(len(cases(ranks)) for ranks in sizes)
-    described = ""
+    subjects: dict[int, tuple[Subject, ir.Plan]] = {}
     for ranks in sizes:
         compiled = plan.compile(tree, tp=ranks)
         findings |= dict.fromkeys(compiled.findings)
@@ -99,28 +101,33 @@ def verify(
         twin = twin_of(made, config, tree, styles, sizes, full=full)
         if full and (large := too_large(tree, twin, ranks)):
             raise PlanError([large])
-        described = described or _described(twin, tree)
-        subject = Subject(twin, applied, ranks)
-        failed: list[Result] = []
-        for case in cases(ranks):
-            if progress:
-                progress(f"tp={ranks}, {case.name}", done, total)
-            result = subject.run(case)
-            results.append(result)
-            done += 1
-            if not result.right:
-                failed.append(result)
+        subjects[ranks] = (Subject(twin, applied, ranks), compiled.plan)
+    tasks = tasks_of([subject for subject, _ in subjects.values()], cases)
+    total = sum(len(task.cases) for task in tasks)
+    found: dict[tuple[int, Case], Result] = {}
+
+    def told(what: str) -> None:
+        if progress:
+            progress(what, len(found), total)
+
+    for result in run_all(tasks, min(workers, 1) if full else workers, told):
+        found[result.ranks, result.case] = result
+    results = tuple(found[ranks, case] for ranks in subjects for case in cases(ranks))
+    for ranks, (subject, resolved) in subjects.items():
+        failed = tuple(each for each in results if each.ranks == ranks and not each.right)
         if failed:
-            if progress:
-                progress(f"tp={ranks}, looking for the cause", done, total)
-            parting, few = subject.look_into(failed[0])
-            foreseen = tuple(each for report in check(plan, model, tp=ranks, cls=cls) for each in report.findings)
-            errors = tuple(dict.fromkeys(each for each in foreseen if has_errors([each])))
-            failure = Failure(
-                ranks, tuple(failed), len(cases(ranks)), parting, few, dict(subject.applied), twin, errors
-            )
-            findings[failure.finding(compiled.plan)] = None
-    return Verified(tree.name, tuple(results), tuple(findings), described)
+            told(f"tp={ranks}, looking for the cause")
+            with single_thread(not full):
+                failure = subject.failure(failed, len(cases(ranks)), _foreseen(plan, model, ranks, cls))
+            findings[failure.finding(resolved)] = None
+    described = _described(next(iter(subjects.values()))[0].twin, tree) if subjects else ""
+    return Verified(tree.name, results, tuple(findings), described)
+
+
+def _foreseen(plan: Plan, model: Model, ranks: int, cls: str | None) -> tuple[Finding, ...]:
+    """The errors that the checker finds."""
+    found = (each for report in check(plan, model, tp=ranks, cls=cls) for each in report.findings)
+    return tuple(dict.fromkeys(each for each in found if has_errors([each])))
 
 
 def _described(twin: Twin, tree: Tree) -> str:

@@ -50,7 +50,7 @@ def command(
     reporter = Reporter(style, color, err=as_json)
     request = Request(plan=plan, model=model, cls=cls, tp=None, options=options)
     try:
-        found = verify(request.open(), model, tp=tp, cls=cls, full=full, progress=_progress(reporter))
+        found = verify(request.open(), model, tp=tp, cls=cls, full=full, workers=_cores(), progress=_progress(reporter))
     except PlanError as error:
         return reporter.report(error.findings)
     code = reporter.report(found.findings)
@@ -59,6 +59,11 @@ def command(
     elif style == "full":
         _print(found)
     return code
+
+
+def _cores() -> int:
+    """How many processes can run at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _progress(reporter: Reporter) -> Callable[[str, int, int], None] | None:

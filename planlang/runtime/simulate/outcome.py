@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 Verdict: TypeAlias = Literal["crash", "forward", "gradient", "right"]
-Stage: TypeAlias = Literal["applying", "forward", "backward"]
+Stage: TypeAlias = Literal["applying", "forward", "backward", "process"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +14,7 @@ class Crash:
     """What was raised.
 
     Attributes:
-        stage: while styles were applied, in the forward or in the backward pass.
+        stage: while styles were applied, in the forward or in the backward pass; `process` where a process ended.
         exception: its type.
         message: its first line.
         module: the innermost module it happened in; empty where it is not known, as in the backward pass.

@@ -223,7 +223,7 @@ class Run:
         return sites
 
     def _crash(self, raised: Exception) -> Crash:
-        place = {"applying": self.module, "forward": self.where.innermost, "backward": ""}[self.stage]
+        place = {"applying": self.module, "forward": self.where.innermost}.get(self.stage, "")
         lines = str(raised).strip().splitlines()
         return Crash(
             stage=self.stage,

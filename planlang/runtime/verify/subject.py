@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from functools import partial
 from time import monotonic
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 
 from planlang.analysis.flow.cause import Applied
-from planlang.diagnostics.finding import PlanError
+from planlang.diagnostics.finding import Finding, PlanError
 from planlang.model.calls import silence
 from planlang.plan import ir
 from planlang.runtime.simulate import Outcome, Truth, simulate, truth
@@ -21,7 +22,7 @@ from planlang.runtime.verify.noise import tolerance
 from planlang.runtime.verify.result import Result
 from planlang.runtime.verify.smallest import smallest
 from planlang.runtime.verify.twin import Twin
-from planlang.runtime.verify.words import unrunnable
+from planlang.runtime.verify.words import Failure, unrunnable
 
 
 class Subject:
@@ -35,6 +36,7 @@ class Subject:
 
     def __init__(self, twin: Twin, applied: Mapping[str, Applied], ranks: int) -> None:
         self.twin, self.ranks = twin, ranks
+        self._made: dict[str, nn.Module] = {}
         self.applied = {own: each for name, each in applied.items() if (own := twin.name(name)) is not None}
 
     def run(self, case: Case) -> Result:
@@ -50,11 +52,23 @@ class Subject:
             outcome = self._outcome(case, self.applied, right, allowed)
         return Result(self.ranks, case, outcome, allowed, monotonic() - start)
 
-    def look_into(self, failed: Result) -> tuple[Divergence | None, tuple[ir.Rule, ...]]:
-        """The first module whose output is wrong, and a few rules that fail in the same way by themselves."""
-        with silence():
-            right = self._right(failed.case)
-            return self._parting(failed, right), self._few(failed, right)
+    def failure(self, failed: tuple[Result, ...], tried: int, foreseen: tuple[Finding, ...]) -> Failure:
+        """What is known of a plan that fails: where the values part, and a few rules that fail so by themselves.
+
+        Args:
+            failed: the runs that fail.
+            tried: how many circumstances there were.
+            foreseen: the errors that `check` finds.
+        """
+        alive = [each for each in failed if each.outcome.crash is None or each.outcome.crash.stage != "process"]
+        parting: Divergence | None = None
+        few: tuple[ir.Rule, ...] = ()
+        if alive:  # what ends a process would end this one
+            failed = (alive[0], *(each for each in failed if each is not alive[0]))
+            with silence():
+                right = self._right(failed[0].case)
+                parting, few = self._parting(failed[0], right), self._few(failed[0], right)
+        return Failure(self.ranks, failed, tried, parting, few, self.applied, self.twin, foreseen)
 
     def _parting(self, failed: Result, right: Truth) -> Divergence | None:
         if failed.outcome.verdict != "forward":
@@ -86,13 +100,21 @@ class Subject:
         )
 
     def _make(self, case: Case) -> nn.Module:
-        model: Any = self.twin.make(attention=case.attention)
+        model: Any = self._fresh(case.attention)
         if case.train:
             model.train()
         if case.checkpointed:
             model.activation_checkpointing_enable()
         made: nn.Module = model
         return made
+
+    def _fresh(self, attention: str) -> nn.Module:
+        """A copy of the twin, which costs less than another; with real widths there is no memory for one to copy."""
+        if self.twin.full:
+            return self.twin.make(attention=attention)
+        if attention not in self._made:
+            self._made[attention] = self.twin.make(attention=attention)
+        return copy.deepcopy(self._made[attention])
 
     def _right(self, case: Case) -> Truth:
         try:

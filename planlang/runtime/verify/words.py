@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 MOST_NAMES = 4
 NEAR = 0.02
+_STAGES = {
+    "applying": "while its style is applied",
+    "forward": "in the forward pass",
+    "backward": "in the backward pass",
+    "process": "",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +62,9 @@ class Failure:
         if outcome.crash is not None and outcome.verdict == "crash":
             crash = outcome.crash
             at = f"`{self.twin.real(crash.module)}`" if crash.module else "the model"
-            stage = {"applying": "while its style is applied", "forward": "in the forward pass"}.get(crash.stage, "")
-            message = f"{at} raises {where} {stage or 'in the backward pass'}: {crash.exception}: {crash.message}"
+            message = f"{at} raises {where} {_STAGES[crash.stage]}: {crash.exception}: {crash.message}"
+            if crash.stage == "process":
+                message = f"a run {where} does not come to its end: {crash.message}"
             return self._made(codes.RAISES_WHEN_RUN, message, [], self._place(crash.module), plan)
         if outcome.verdict == "forward":
             notes = [outcome.note] if outcome.note else []
