@@ -53,10 +53,10 @@ class LeanLocalTensorMode(LocalTensorMode):  # type: ignore[no-untyped-call]
             kind = _kind(func)
             if kind.who != "torch":
                 named = kwargs or {}
-                local = _kinds(self.ranks, args, named)
-                if local == "plain":
+                tensors = _tensors(self.ranks, args, named)
+                if tensors == "plain":
                     return func(*args, **named)
-                if local == "local":
+                if tensors in ("local", "none"):
                     return kind.run(func, self.ranks, args, named)
         return super().__torch_dispatch__(func, types, args, kwargs)
 
@@ -104,14 +104,14 @@ def _kind(func: Any) -> _Kind:
     return _Kind("in place" if func._schema.name.endswith("_") and first else "torch")
 
 
-def _kinds(ranks: frozenset[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def _tensors(ranks: frozenset[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """What the tensors among the arguments are.
 
     Returns:
-        `local` where a rank has its own of one of them, `plain` where all are one for all ranks, else `other`: what is
-        neither, and where there are none at all.
+        `none` where there are none, `local` where a rank has its own of one of them, `plain` where all are one for all
+        ranks, else `other`, also where a size differs by rank.
     """
-    found = "other"
+    found = "none"
     for value in (*args, *kwargs.values()):
         for each in value if isinstance(value, list | tuple) else (value,):
             if isinstance(each, LocalTensor):
@@ -121,7 +121,7 @@ def _kinds(ranks: frozenset[int], args: tuple[Any, ...], kwargs: dict[str, Any])
             elif isinstance(each, Tensor):
                 if type(each) not in _PLAIN:
                     return "other"
-                if found == "other":
+                if found == "none":
                     found = "plain"
             elif isinstance(each, SymInt | list | tuple | dict):
                 return "other"
