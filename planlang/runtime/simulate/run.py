@@ -21,6 +21,7 @@ from planlang.runtime.simulate.truth import (
     Truth,
     error,
     factor,
+    flaw,
     logits_of,
     optimizer,
     stepped,
@@ -148,16 +149,17 @@ class Run:
                 logits, said = self._whole(logits_of(self.model(**part)))
             except Exception as raised:
                 return Outcome(verdict="crash", crash=self._crash(raised))
-            found = max(error(each.detach(), right) for each in local.of_each_rank(logits.detach(), self.tp))
+            copies = local.of_each_rank(logits.detach(), self.tp)
+            found = max(error(each, right) for each in copies)
             if found == float("inf") and not said:
-                said = f"the logits are {list(logits.shape)} on a rank, not {list(right.shape)}"
+                said = f"the logits have {flaw(copies, right)}"
             wrong, note = max(wrong, found), note or said
             failed = bool(note) or wrong > self.tolerance
             if wrong == float("inf"):
                 return Outcome(verdict="forward", forward_error=wrong, note=note)
             self.stage = "backward"
             try:
-                (logits * weights).sum().backward()  # type: ignore[no-untyped-call]
+                (logits * weights.to(logits.device)).sum().backward()  # type: ignore[no-untyped-call]
             except Exception as raised:
                 verdict: Literal["forward", "crash"] = "forward" if failed else "crash"
                 return Outcome(verdict=verdict, crash=self._crash(raised), forward_error=wrong, note=note)
@@ -255,17 +257,22 @@ class Run:
         for parameter in holders.values():
             if parameter.grad is None or right is None:
                 none = parameter.grad is None and (right is None or not right.any())
-                found.append(WrongGradient(name=name, error=0.0 if none else float("inf")))
+                said = "" if none else "no value" if parameter.grad is None else "a value, and should not"
+                found.append(WrongGradient(name=name, error=0.0 if none else float("inf"), note=said))
                 continue
             copies = local.of_each_rank(whole(parameter.grad.detach()), self.tp)
             floor = FLOOR * self.right.scale
             largest = max(float(right.abs().max()), floor, 1e-300)
+            apart = max(error(copy, right, floor) for copy in copies)
+            parts = apart > self.tolerance and len(copies) > 1 and same(copies)
             found.append(
                 WrongGradient(
                     name=name,
-                    error=max(error(copy, right, floor) for copy in copies),
+                    error=apart,
                     spread=float((torch.stack(copies) - copies[0]).abs().max()) / largest if same(copies) else 0.0,
                     factor=factor(copies[0], right),
+                    note=flaw(copies, right) if apart == float("inf") else "",
+                    adds_up=parts and error(torch.stack(copies).sum(0), right, floor) <= self.tolerance,
                 )
             )
         return max(found, key=lambda g: g.error)
