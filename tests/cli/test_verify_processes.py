@@ -13,8 +13,13 @@ from pathlib import Path
 import pytest
 
 import planlang
+from planlang.analysis.flow.applied import applied_styles
 from planlang.cli.main import run
+from planlang.loaded import tree_named
 from planlang.runtime.verify.cases import cases
+from planlang.runtime.verify.configured import configured
+from planlang.runtime.verify.memory import needed
+from planlang.runtime.verify.twin import twin_of
 
 pytestmark = pytest.mark.slow
 QWEN3 = "Qwen/Qwen3-0.6B"
@@ -97,7 +102,8 @@ def alive(process: int) -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
-def test_an_interrupt_leaves_no_process_and_no_file(files: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_no_process_and_no_file(number: signal.Signals, files: Path) -> None:
     command = [sys.executable, "-m", "planlang", "verify", "qwen", "--model", QWEN3, "--processes", "2"]
     process = subprocess.Popen(command, env=os.environ | {"TMPDIR": str(files)}, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 300
@@ -107,13 +113,20 @@ def test_an_interrupt_leaves_no_process_and_no_file(files: Path) -> None:
         time.sleep(0.02)
     ranks = [int(path.read_text()) for path in started]
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert not said.strip()
     assert len(children) == 1
     assert not any(map(alive, [*ranks, *map(int, children)]))
     assert not list(files.glob("planlang-*"))
+
+
+def test_ranks_that_are_processes_need_more_memory() -> None:
+    compiled = planlang.load("qwen").compile(tree := tree_named(QWEN3, None), tp=4)
+    styles = {name: each.style for name, each in applied_styles(compiled.assignments[0], "tp").items()}
+    twin = twin_of(*configured(QWEN3, tree), tree, styles, (4,), full=True)
+    assert needed(tree, twin, 4, own=True) * 22 == needed(tree, twin, 4) * 40  # copies
 
 
 def test_devices_that_are_not_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
@@ -63,7 +64,7 @@ def run_processes(
     """
     first = 0
     while first < len(cases):
-        with _Launch(subject, tuple(cases), first, device, limit) as launch:
+        with _ended_like_interrupted(), _Launch(subject, tuple(cases), first, device, limit) as launch:
             for number in range(first, len(cases)):
                 told(f"{subject.ranks} processes, {cases[number].name}")
                 answers, reason = launch.answers(number)
@@ -96,6 +97,23 @@ def _result(ranks: int, case: Case, answers: Sequence[Answer], reason: str) -> R
             key=lambda each: (_ORDER.index(each.verdict), -each.forward_error, -each.worst, -each.stepped),
         )
     return Result(ranks, case, found, tolerance, seconds)
+
+
+@contextmanager
+def _ended_like_interrupted() -> Iterator[None]:
+    """Inside, this process cleans up when it is told to end, as schedulers do, and not only when it is interrupted."""
+    if threading.current_thread() is not threading.main_thread():  # others may set no handlers
+        yield
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class _Launch:
