@@ -13,7 +13,8 @@ from torch.distributed._local_tensor import LocalTensor, LocalTensorMode
 from planlang.layout import Partial, Shard
 from planlang.plan.styles import Colwise, Rowwise, Sequence
 from planlang.runtime.simulate import Outcome, local, simulate, truth
-from planlang.runtime.simulate.lean import LeanLocalTensorMode, lean
+from planlang.runtime.simulate.lean import LeanLocalTensorMode
+from planlang.runtime.simulate.spared import lean
 from plans import Plan, expand, right_plans
 
 ROW = right_plans("qwen3")["row"]

@@ -1,6 +1,6 @@
 """All ranks in one process: torch's `LocalTensorMode`, which is private, and what it needs.
 
-No other module names it, but for `lean`, which makes it faster.
+No other module names it, but for `lean` and `spared`, which make it faster.
 
 Tested with torch 2.13. A `LocalTensor` holds one tensor a rank; an operator on it runs once for each rank, and a
 collective is computed from the ranks' tensors. DTensor code runs on top of it unchanged.
@@ -34,7 +34,8 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils import _pytree as pytree
 
-from planlang.runtime.simulate.lean import LeanLocalTensorMode, lean
+from planlang.runtime.simulate.lean import LeanLocalTensorMode
+from planlang.runtime.simulate.spared import lean
 
 AXIS = "simulated_tp"
 _COLLECTIVES = (

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
@@ -14,13 +13,12 @@ from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
 
 from planlang.plan.styles import Style
 from planlang.runtime.simulate import local
+from planlang.runtime.simulate.judge import judged
 from planlang.runtime.simulate.outcome import Crash, Outcome, Stage, WrongGradient
 from planlang.runtime.simulate.truth import (
-    FLOOR,
     Inputs,
     Truth,
     error,
-    factor,
     flaw,
     logits_of,
     optimizer,
@@ -253,28 +251,9 @@ class Run:
         """
         right = self.right.gradients[name]
         holders = {id(p): p for module, key in sites if (p := module._parameters[key]) is not None}
-        found: list[WrongGradient] = []
-        for parameter in holders.values():
-            if parameter.grad is None or right is None:
-                none = parameter.grad is None and (right is None or not right.any())
-                said = "" if none else "no value" if parameter.grad is None else "a value, and should not"
-                found.append(WrongGradient(name=name, error=0.0 if none else float("inf"), note=said))
-                continue
-            copies = local.of_each_rank(whole(parameter.grad.detach()), self.tp)
-            floor = FLOOR * self.right.scale
-            largest = max(float(right.abs().max()), floor, 1e-300)
-            apart = max(error(copy, right, floor) for copy in copies)
-            parts = apart > self.tolerance and len(copies) > 1 and same(copies)
-            found.append(
-                WrongGradient(
-                    name=name,
-                    error=apart,
-                    spread=float((torch.stack(copies) - copies[0]).abs().max()) / largest if same(copies) else 0.0,
-                    factor=factor(copies[0], right),
-                    note=flaw(copies, right) if apart == float("inf") else "",
-                    adds_up=parts and error(torch.stack(copies).sum(0), right, floor) <= self.tolerance,
-                )
-            )
+        gradients = [None if each.grad is None else whole(each.grad.detach()) for each in holders.values()]
+        copies = [None if each is None else local.of_each_rank(each, self.tp) for each in gradients]
+        found = [judged(name, each, right, self.right.scale, self.tolerance) for each in copies]
         return max(found, key=lambda g: g.error)
 
 
@@ -284,8 +263,3 @@ def whole(tensor: Tensor) -> Tensor:
         gathered: Tensor = tensor.redistribute(placements=[Replicate()]).to_local()
         return gathered
     return tensor
-
-
-def same(tensors: list[Tensor]) -> bool:
-    """Whether all have one shape."""
-    return len({tensor.shape for tensor in tensors}) == 1

@@ -12,8 +12,9 @@ from torch.utils._pytree import tree_leaves
 
 from planlang.plan.styles import Style
 from planlang.runtime.simulate import simulate
+from planlang.runtime.simulate.judge import same
 from planlang.runtime.simulate.local import of_each_rank
-from planlang.runtime.simulate.run import same, whole
+from planlang.runtime.simulate.run import whole
 from planlang.runtime.simulate.truth import FLOOR, Inputs, Truth, error, factor, logits_of
 from planlang.runtime.verify.diverge import joined
 
