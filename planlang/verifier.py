@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING
 
 from planlang.analysis.flow.applied import applied_styles
@@ -79,7 +80,7 @@ def verify(
         processes: run on so many real processes, one a rank, which `torchrun` starts; `tp` is their number then.
         device: what the real processes compute on: `cpu`, with gloo, or `cuda`, a GPU each, with nccl.
         limit: seconds that a run on real processes may take.
-        progress: is told what runs, how much is done, and of how much.
+        progress: is told what runs, how much was begun before, and of how much.
 
     Raises:
         PlanError: there is no such plan or model, it fails on one device, it does not fit into memory, or there are not
@@ -118,9 +119,11 @@ def verify(
     total = sum(len(task.cases) for task in tasks)
     found: dict[tuple[int, Case], Result] = {}
 
+    begun = count()
+
     def told(what: str) -> None:
         if progress:
-            progress(what, len(found), total)
+            progress(what, next(begun), total)
 
     runs = run_all(tasks, min(workers, 1) if full else workers, told)
     if processes:
@@ -159,7 +162,7 @@ def _foreseen(plan: Plan, model: Model, ranks: int, cls: str | None) -> tuple[Fi
 
 
 def _described(twin: Twin, tree: Tree) -> str:
-    count = sum(parameter.numel() for parameter in twin.make().parameters())
+    size = sum(parameter.numel() for parameter in twin.make().parameters())
     total = tree.config.get("num_hidden_layers")
     layers = f"{len(twin.kept)} of {total} layers, " if twin.kept else ""
-    return f"{layers}{count:,} parameters"
+    return f"{layers}{size:,} parameters"

@@ -6,7 +6,8 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -65,19 +66,21 @@ def command(
 
     reporter = Reporter(style, color, err=False)
     request = Request(plan=plan, model=model, cls=cls, tp=None, options=options)
+    progress = _progress(reporter)
     try:
-        found = verify(
-            request.open(),
-            model,
-            tp=tp,
-            cls=cls,
-            full=full,
-            workers=_cores(),
-            processes=processes or 0,
-            device=device,
-            limit=limit,
-            progress=_progress(reporter),
-        )
+        with _cleared(progress):
+            found = verify(
+                request.open(),
+                model,
+                tp=tp,
+                cls=cls,
+                full=full,
+                workers=_cores(),
+                processes=processes or 0,
+                device=device,
+                limit=limit,
+                progress=progress,
+            )
     except PlanError as error:
         return reporter.report(error.findings)
     if style == "json":
@@ -102,10 +105,20 @@ def _progress(reporter: Reporter) -> Callable[[str, int, int], None] | None:
         return None
 
     def show(what: str, done: int, total: int) -> None:
-        text = f"{done + 1} of {total}: {what}" if what else ""
+        text = f"{min(done + 1, total)} of {total}: {what}" if what else ""
         click.echo(f"\r\x1b[K{text}", nl=False, err=True)
 
     return show
+
+
+@contextmanager
+def _cleared(progress: Callable[[str, int, int], None] | None) -> Iterator[None]:
+    """Behind it the line that says what runs is gone."""
+    try:
+        yield
+    finally:
+        if progress:
+            progress("", 0, 0)
 
 
 def _print(found: Verified) -> None:

@@ -195,6 +195,18 @@ def test_formats_of_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert lines[1] == "Qwen/Qwen3-8B: 0 of 2 runs are right"
 
 
+@pytest.mark.usefixtures("two_circumstances")
+def test_what_runs_is_shown_on_a_terminal_and_makes_room(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert run(["verify", "qwen", "--model", QWEN3, "--tp", "2"]) == 0
+    lines = capsys.readouterr().err.split("\r\x1b[K")
+    assert lines == ["", "1 of 2: tp=2, training", "2 of 2: tp=2, length 1", ""]
+    assert run(["verify", "qwen", "--model", QWEN3, "--tp", "2", "--format", "json"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_what_cannot_be_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["verify", "qwen"]) == 2
     assert "--model" in capsys.readouterr().err
