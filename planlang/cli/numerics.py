@@ -14,6 +14,8 @@ import click
 from planlang.cli.options import Request
 from planlang.cli.report import Reporter
 from planlang.cli.tables import print_table
+from planlang.diagnostics.finding import in_order
+from planlang.diagnostics.render import render
 from planlang.source import printable
 
 if TYPE_CHECKING:
@@ -38,8 +40,8 @@ class Measuring:
     dtype: str
     reference: str
 
-    def run(self, request: Request, reporter: Reporter, *, as_json: bool, **arguments: Any) -> int:
-        """Measures, prints, and returns the exit code.
+    def measure(self, request: Request, **arguments: Any) -> Numerics:
+        """Measures.
 
         Raises:
             PlanError: as `planlang.numerics`, which takes the other arguments.
@@ -47,7 +49,7 @@ class Measuring:
         from planlang.measurer import numerics
 
         assert request.model is not None
-        found = numerics(
+        return numerics(
             request.open(),
             request.model,
             cls=request.cls,
@@ -55,11 +57,18 @@ class Measuring:
             reference=self.reference,  # type: ignore[arg-type]  # the option takes no other
             **arguments,
         )
+
+    def show(self, found: Numerics, reporter: Reporter) -> int:
+        """Prints what was found, and returns the exit code."""
+        if reporter.style == "json":
+            click.echo(json.dumps(_data(found), indent=2))
+            return reporter.code(found.findings)
         code = reporter.report(found.findings)
-        if as_json:
-            click.echo(json.dumps(_data(found), indent=1))
-        elif reporter.style == "full":
+        if reporter.style == "full":
             _print(found)
+        elif reporter.style == "concise":
+            for each in found.sizes:
+                click.echo(f"{printable(found.model)}: {_conclusion(each)}")
         return code
 
 
@@ -177,8 +186,9 @@ def _conclusion(measured: Measured) -> str:
 
 
 def _data(found: Numerics) -> dict[str, Any]:
-    """Everything, as plain data."""
+    """What all commands print as JSON, and everything that was measured."""
     return {
+        **json.loads(render(in_order(found.findings), "json")),
         "model": found.model,
         "twin": found.twin,
         "ok": found.ok,

@@ -219,9 +219,10 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_command_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--model", MODEL, "--tp", "2", "--numerics", "--dtype", "float32", "--reference", "tp1", "--json"]
-    assert run(["verify", "qwen", *arguments]) == 0
+    arguments = ["--numerics", "--dtype", "float32", "--reference", "tp1", "--format", "json"]
+    assert run(["verify", "qwen", "--model", MODEL, "--tp", "2", *arguments]) == 0
     data = json.loads(capsys.readouterr().out)
+    assert data["findings"] == []
     assert (data["dtype"], data["reference"], data["ok"]) == ("float32", "tp1", True)
     (size,) = data["sizes"]
     assert size["source"] == "plan"
@@ -235,6 +236,8 @@ def test_the_command_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     assert "'bfloat16', 'float32', 'float64'" in capsys.readouterr().err
     assert run(["verify", "qwen", "--model", MODEL, "--dtype", "float32"]) == 2
     assert "give --numerics too" in capsys.readouterr().err
+    assert run(["verify", "qwen", "--model", MODEL, "--numerics", "--processes", "2"]) == 2
+    assert "leave --processes out" in capsys.readouterr().err
     assert run(["verify", "qwen", "--numerics"]) == 2
     assert "--model" in capsys.readouterr().err
     assert run(["verify", "qwen", "--model", MODEL, "--tp", "3", "--numerics"]) == 1

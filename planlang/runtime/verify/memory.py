@@ -15,9 +15,9 @@ _SINGLE = 6  # copies that one device has: weights, gradients, AdamW's two momen
 _EACH = 4  # copies that each rank has, at most: weights, gradients and two moments
 
 
-def needed(tree: Tree, twin: Twin, ranks: int) -> int:
-    """The bytes of all copies of a twin with real widths."""
-    return numbers(tree, twin) * _BYTES * (_SINGLE + _EACH * ranks)
+def needed(tree: Tree, twin: Twin, ranks: int, *, own: bool = False) -> int:
+    """The bytes of all copies of a twin with real widths; with `own` each rank computes what is right by itself."""
+    return numbers(tree, twin) * _BYTES * (_SINGLE * (ranks if own else 1) + _EACH * ranks)
 
 
 def numbers(tree: Tree, twin: Twin) -> int:
@@ -34,9 +34,9 @@ def numbers(tree: Tree, twin: Twin) -> int:
     return count
 
 
-def too_large(tree: Tree, twin: Twin, ranks: int) -> Finding | None:
+def too_large(tree: Tree, twin: Twin, ranks: int, *, own: bool = False) -> Finding | None:
     """What is said of a twin that does not fit into the memory that is free."""
-    return refused(needed(tree, twin, ranks), ranks)
+    return refused(needed(tree, twin, ranks, own=own), ranks)
 
 
 def refused(need: int, ranks: int) -> Finding | None:
