@@ -177,8 +177,8 @@ def unrunnable(case: Case, error: Exception | None, what: str = "") -> Finding:
 
 def _names(names: Iterable[str]) -> str:
     found = list(dict.fromkeys(map(star, names)))
-    shown = [f"`{name}`" for name in found[:MOST_NAMES]]
-    return and_list([*shown, f"{len(found) - MOST_NAMES} others"] if len(found) > MOST_NAMES else shown)
+    shown, rest = [f"`{name}`" for name in found[:MOST_NAMES]], len(found) - MOST_NAMES
+    return and_list([*shown, f"{rest} other{'s' * (rest > 1)}"] if rest > 0 else shown)
 
 
 def _size(error: float) -> str:
