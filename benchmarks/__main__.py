@@ -3,5 +3,5 @@
 import subprocess
 import sys
 
-for name in ("parse", "apply", "startup", "check"):
+for name in ("parse", "apply", "startup", "check", "verify"):
     subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from planlang.checker import Report, check
     from planlang.diagnostics.finding import Finding, PlanError
     from planlang.loaded import Plan
+    from planlang.measurer import numerics
+    from planlang.runtime.numerics.report import Numerics
     from planlang.runtime.replicate import ReplicateParallel
     from planlang.verifier import Verified, verify
 
 __all__ = [
     "Finding",
+    "Numerics",
     "Plan",
     "PlanError",
     "ReplicateParallel",
@@ -34,6 +37,7 @@ __all__ = [
     "load",
     "load_config",
     "loads",
+    "numerics",
     "parallelize",
     "verify",
 ]
@@ -44,6 +48,8 @@ _HOMES = {
     "check": "planlang.checker",
     "Finding": "planlang.diagnostics.finding",
     "PlanError": "planlang.diagnostics.finding",
+    "Numerics": "planlang.runtime.numerics.report",
+    "numerics": "planlang.measurer",
     "ReplicateParallel": "planlang.runtime.replicate",
     "Verified": "planlang.verifier",
     "verify": "planlang.verifier",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING
 
 from planlang.analysis.flow.applied import applied_styles
@@ -19,10 +20,13 @@ from planlang.opening import open_plan
 if TYPE_CHECKING:
     from planlang.loaded import Model
     from planlang.model.tree import Tree
+    from planlang.plan import ir
+    from planlang.runtime.verify.cases import Case
     from planlang.runtime.verify.result import Result
     from planlang.runtime.verify.twin import Twin
 
 DEFAULT_RANKS = (2, 4)
+DEVICES = ("cpu", "cuda")
 Progress = Callable[[str, int, int], None]
 
 
@@ -55,9 +59,13 @@ def verify(
     tp: int | Sequence[int] | None = None,
     cls: str | None = None,
     full: bool = False,
+    workers: int = 0,
+    processes: int = 0,
+    device: str = "cpu",
+    limit: float = 120.0,
     progress: Progress | None = None,
 ) -> Verified:
-    """Runs a plan on all ranks in this process and compares it with one device, in float64.
+    """Runs a plan on all ranks and compares it with one device, in float64.
 
     Compared are the logits, every gradient on every rank, and the weights after a step of AdamW; at several batch sizes
     and lengths, with a padding mask, with eager attention, with micro-batches and with activation checkpointing.
@@ -68,27 +76,34 @@ def verify(
         tp: how many ranks the axis `tp` has, or several numbers of them; 2 and 4 where nothing is said.
         cls: which class of a named model.
         full: the real widths, with one layer of each kind.
-        progress: is told what runs, how much is done, and of how much.
+        workers: how many processes to fork for the runs; 0 runs everything in this process.
+        processes: run on so many real processes, one a rank, which `torchrun` starts; `tp` is their number then.
+        device: what the real processes compute on: `cpu`, with gloo, or `cuda`, a GPU each, with nccl.
+        limit: seconds that a run on real processes may take.
+        progress: is told what runs, how much was begun before, and of how much.
 
     Raises:
-        PlanError: there is no such plan or model, it fails on one device, or it does not fit into memory.
+        PlanError: there is no such plan or model, it fails on one device, it does not fit into memory, or there are not
+            so many devices.
+        ValueError: `tp` and `processes` differ, or there is no such device.
         RuntimeError: this process is one of several: it has a process group of real processes.
     """
     from planlang.runtime.verify.cases import cases
     from planlang.runtime.verify.configured import configured
     from planlang.runtime.verify.memory import too_large
+    from planlang.runtime.verify.processes import missing_devices, run_processes
     from planlang.runtime.verify.subject import Subject
     from planlang.runtime.verify.twin import twin_of
-    from planlang.runtime.verify.words import Failure
+    from planlang.runtime.verify.workers import run_all, single_thread, tasks_of
 
     plan = plan if isinstance(plan, Plan) else open_plan(plan, {})
-    sizes = (tp,) if isinstance(tp, int) else tuple(tp or DEFAULT_RANKS)
+    sizes = _sizes(tp, processes, device)
+    if processes and (missing := missing_devices(device, processes)):
+        raise PlanError([missing])
     tree = tree_named(os.fspath(model), cls) if isinstance(model, str | os.PathLike) else tree_of(model)
     made, config = configured(model, tree)
-    results: list[Result] = []
     findings: dict[Finding, None] = {}
-    done, total = 0, sum(len(cases(ranks)) for ranks in sizes)
-    described = ""
+    subjects: dict[int, tuple[Subject, ir.Plan]] = {}
     for ranks in sizes:
         compiled = plan.compile(tree, tp=ranks)
         findings |= dict.fromkeys(compiled.findings)
@@ -97,34 +112,57 @@ def verify(
         applied = applied_styles(compiled.assignments[0], "tp")
         styles = {name: each.style for name, each in applied.items()}
         twin = twin_of(made, config, tree, styles, sizes, full=full)
-        if full and (large := too_large(tree, twin, ranks)):
+        if full and (large := too_large(tree, twin, ranks, own=bool(processes))):
             raise PlanError([large])
-        described = described or _described(twin, tree)
-        subject = Subject(twin, applied, ranks)
-        failed: list[Result] = []
-        for case in cases(ranks):
-            if progress:
-                progress(f"tp={ranks}, {case.name}", done, total)
-            result = subject.run(case)
-            results.append(result)
-            done += 1
-            if not result.right:
-                failed.append(result)
+        subjects[ranks] = (Subject(twin, applied, ranks), compiled.plan)
+    tasks = tasks_of([subject for subject, _ in subjects.values()], cases)
+    total = sum(len(task.cases) for task in tasks)
+    found: dict[tuple[int, Case], Result] = {}
+
+    begun = count()
+
+    def told(what: str) -> None:
+        if progress:
+            progress(what, next(begun), total)
+
+    runs = run_all(tasks, min(workers, 1) if full else workers, told)
+    if processes:
+        subject = next((subject for subject, _ in subjects.values()), None)
+        runs = run_processes(subject, cases(processes), device, limit, told) if subject else iter(())
+    for result in runs:
+        found[result.ranks, result.case] = result
+    results = tuple(found[ranks, case] for ranks in subjects for case in cases(ranks))
+    for ranks, (subject, resolved) in subjects.items():
+        failed = tuple(each for each in results if each.ranks == ranks and not each.right)
         if failed:
-            if progress:
-                progress(f"tp={ranks}, looking for the cause", done, total)
-            parting, few = subject.look_into(failed[0])
-            foreseen = tuple(each for report in check(plan, model, tp=ranks, cls=cls) for each in report.findings)
-            errors = tuple(dict.fromkeys(each for each in foreseen if has_errors([each])))
-            failure = Failure(
-                ranks, tuple(failed), len(cases(ranks)), parting, few, dict(subject.applied), twin, errors
-            )
-            findings[failure.finding(compiled.plan)] = None
-    return Verified(tree.name, tuple(results), tuple(findings), described)
+            told(f"tp={ranks}, looking for the cause")
+            with single_thread(not full):
+                failure = subject.failure(failed, len(cases(ranks)), _foreseen(plan, model, ranks, cls))
+            findings[failure.finding(resolved)] = None
+    described = _described(next(iter(subjects.values()))[0].twin, tree) if subjects else ""
+    return Verified(tree.name, results, tuple(findings), described)
+
+
+def _sizes(tp: int | Sequence[int] | None, processes: int, device: str) -> tuple[int, ...]:
+    """The numbers of ranks, each once."""
+    if device not in DEVICES:
+        raise ValueError(f"the device is one of {DEVICES}, not {device!r}")
+    if device != "cpu" and not processes:
+        raise ValueError(f"only real processes run on {device!r}: give their number")
+    sizes = dict.fromkeys((tp,) if isinstance(tp, int) else tp or ())
+    if processes and sizes and list(sizes) != [processes]:
+        raise ValueError(f"{processes} processes are {processes} ranks, not {list(sizes)}")
+    return (processes,) if processes else tuple(sizes) or DEFAULT_RANKS
+
+
+def _foreseen(plan: Plan, model: Model, ranks: int, cls: str | None) -> tuple[Finding, ...]:
+    """The errors that the checker finds."""
+    found = (each for report in check(plan, model, tp=ranks, cls=cls) for each in report.findings)
+    return tuple(dict.fromkeys(each for each in found if has_errors([each])))
 
 
 def _described(twin: Twin, tree: Tree) -> str:
-    count = sum(parameter.numel() for parameter in twin.make().parameters())
+    size = sum(parameter.numel() for parameter in twin.make().parameters())
     total = tree.config.get("num_hidden_layers")
     layers = f"{len(twin.kept)} of {total} layers, " if twin.kept else ""
-    return f"{layers}{count:,} parameters"
+    return f"{layers}{size:,} parameters"

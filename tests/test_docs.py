@@ -69,7 +69,8 @@ def check(command: str, expected: str, folder: Path, where: str) -> None:
 
 def shell(command: str, folder: Path, where: str) -> str:
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(folder), "NO_COLOR": "1"}
+    paths = os.pathsep.join((str(folder), str(ROOT)))  # this checkout, wherever planlang is installed from
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": paths, "NO_COLOR": "1"}
     done = subprocess.run(
         ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
     )

@@ -39,6 +39,11 @@ class Reporter:
         if errors and self.style == "full" and hint:
             first = errors[0].code
             click.echo(f"\n{summary(ordered)}; `planlang explain {first}` says more", err=self.err)
+        return self.code(ordered)
+
+    def code(self, findings: Iterable[Finding]) -> int:
+        """The exit code that findings call for."""
+        errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         if any(finding.code.number.startswith("PLN0") for finding in errors):
             return UNUSABLE
         return FOUND if errors else 0

@@ -66,6 +66,7 @@ UNRESOLVED_PATH = _code("PLN0012", "unresolved-path", "a dotted path cannot be i
 OTHER_FILE = _code("PLN0013", "other-file", "a file in another language stands where a text in this one is needed")
 MODEL_FAILS = _code("PLN0014", "model-fails", "the model fails on one device, so no plan can be compared with it")
 TOO_LITTLE_MEMORY = _code("PLN0015", "too-little-memory", "a model with its real widths does not fit into memory")
+NO_SUCH_DEVICES = _code("PLN0016", "no-such-devices", "there are fewer devices than processes that were asked for")
 
 # 1 syntax
 UNEXPECTED_TEXT = _code("PLN1001", "unexpected-text", "the text does not fit the grammar here")
@@ -201,6 +202,13 @@ UNIMPORTABLE_MODULE = _code(
 # 8 numerics and cost
 PLAIN_BESIDE_DTENSORS = _code(
     "PLN8001", "plain-beside-dtensors", "some parameters stay plain tensors beside DTensors", Severity.NOTE
+)
+GRADE_REFUTED = _code("PLN8002", "grade-refuted", "a plan moves bits that its grade says it does not move")
+PROBABILITIES_OFF = _code(
+    "PLN8003",
+    "probabilities-off",
+    "a plan moves the probabilities of tokens by more than rounding should",
+    Severity.WARNING,
 )
 
 # 9 internal

@@ -58,7 +58,10 @@ def test_wrong_gradients_are_named_with_what_check_says() -> None:
     assert "q_norm.weight" in finding.message
     assert "k_norm.weight" in finding.message
     notes = "\n".join(finding.notes)
-    assert "differs between ranks" in notes
+    assert "each rank has only its own part of it: the sum over the ranks is right" in notes
+    assert (
+        "walking back from the loss, that of `model.layers.0.self_attn.k_norm.weight` is the first wrong one" in notes
+    )
     assert "`planlang check` finds it too: PLN5004 at line 4" in notes
     assert "sequence(dim=2, local=true)" in finding.help
 
@@ -71,6 +74,54 @@ def test_a_gradient_that_is_summed_once_too_often_has_its_ratio() -> None:
     assert finding.place is not None
     assert finding.place.text.startswith("model.norm")
     assert "it fails so with nothing but `model.norm` at line 10" in finding.notes
+
+
+STYLES = '''
+"""Styles with mistakes that no style of the language makes."""
+from torch.distributed.tensor.parallel import ParallelStyle
+
+class Doubled(ParallelStyle):
+    """The gradient of the output comes back twice."""
+    def _apply(self, module, mesh):
+        module.register_forward_hook(lambda _, args, output: output.register_hook(lambda found: 2 * found) and None)
+        return module
+
+class Biased(ParallelStyle):
+    """The bias is added on every rank, before a sum."""
+    def _apply(self, module, mesh):
+        module.register_forward_hook(lambda module, args, output: output + (mesh.size() - 1) * module.bias)
+        return module
+'''
+
+
+@pytest.fixture
+def styles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Custom styles of the module `mistaken_styles`."""
+    (tmp_path / "mistaken_styles.py").write_text(STYLES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.mark.usefixtures("two_circumstances", "styles")
+def test_the_gradient_of_an_activation_that_is_the_first_wrong_one_is_named() -> None:
+    rules = RULES.replace("lm_head:", '*.post_attention_layernorm: custom "mistaken_styles:Doubled"\nlm_head:')
+    finding = only(planlang.verify(plan(rules), QWEN3, tp=2))
+    assert finding.code.number == "PLN5007"
+    (note,) = [note for note in finding.notes if note.startswith("walking back")]
+    assert (
+        "that of the output of `model.layers.0.post_attention_layernorm`, which enters `model.layers.0.mlp.gate_proj`"
+        in note
+    )
+    assert note.endswith("it is 2 times too large")
+
+
+@pytest.mark.usefixtures("two_circumstances", "styles")
+def test_a_bias_that_is_added_too_often_is_counted() -> None:
+    rules = '*.self_attn.q_proj: custom "mistaken_styles:Biased"\n'
+    text = f"plan mine for Qwen2ForCausalLM\n\n{rules}"
+    finding = only(planlang.verify(planlang.loads(text), "Qwen/Qwen2.5-0.5B", tp=2))
+    assert finding.code.number == "PLN4022"
+    assert "`model.layers.0.self_attn.q_proj`" in finding.message
+    assert "its bias is in it 2 times" in finding.notes
 
 
 @pytest.mark.usefixtures("two_circumstances")
@@ -112,13 +163,48 @@ def test_bundled_plans_are_right(name: str, model: str) -> None:
     assert planlang.verify(planlang.load(name), model, tp=2).ok
 
 
-def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_formats_are_those_of_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.plan"
     path.write_text(f"plan a for Qwen3ForCausalLM\n\n{RULES}")
-    assert run(["verify", str(path), "--model", QWEN3, "--tp", "2", "--json"]) == 0
+    command = ["verify", str(path), "--model", QWEN3, "--tp", "2", "--format"]
+    assert run([*command, "json"]) == 0
     data = json.loads(capsys.readouterr().out)
+    assert (data["version"], data["errors"], data["findings"]) == (1, 0, [])
     assert data["ok"]
     assert {each["circumstances"] for each in data["runs"]} == {each.name for each in cases(2)}
+    assert run([*command, "sarif"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["results"] == []
+
+
+@pytest.mark.usefixtures("two_circumstances")
+def test_formats_of_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.plan"
+    path.write_text(f"plan a for Qwen3ForCausalLM\n\n{RULES}model.norm: sequence(local=true)\n")
+    command = ["verify", str(path), "--model", QWEN3, "--tp", "2", "--format"]
+    assert run([*command, "json"]) == 1
+    said = capsys.readouterr()
+    data = json.loads(said.out)
+    assert said.err == ""
+    assert [each["code"] for each in data["findings"]] == ["PLN5007"]
+    assert data["errors"] == 1
+    assert [each["verdict"] for each in data["runs"]] == ["gradient", "gradient"]
+    assert run([*command, "concise"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert "PLN5007" in lines[0]
+    assert lines[1] == "Qwen/Qwen3-8B: 0 of 2 runs are right"
+
+
+@pytest.mark.usefixtures("two_circumstances")
+def test_what_runs_is_shown_on_a_terminal_and_makes_room(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert run(["verify", "qwen", "--model", QWEN3, "--tp", "2"]) == 0
+    lines = capsys.readouterr().err.split("\r\x1b[K")
+    assert lines == ["", "1 of 2: tp=2, training", "2 of 2: tp=2, length 1", ""]
+    assert run(["verify", "qwen", "--model", QWEN3, "--tp", "2", "--format", "json"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_what_cannot_be_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ from planlang.diagnostics.explain import DOCS, known
 from planlang.diagnostics.finding import PlanError
 
 HEADINGS = ("What it means", "Why it matters", "Example", "Instead")
-NOT_TO_BE_RUN = {"PLN9001"}
+NOT_TO_BE_RUN = {"PLN8002", "PLN9001"}  # mistakes of ours, which no plan is known to bring about
 # One mistake that a model's code runs into at one operator after another.
 AT_SEVERAL_OPERATORS = {"PLN4010", "PLN6007"}
 _FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

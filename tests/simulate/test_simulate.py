@@ -135,7 +135,7 @@ def test_logits_must_be_whole_or_a_dtensor() -> None:
     plan = right_plans("qwen3")["row"]
     found = outcome("qwen3", plan | {"lm_head": Colwise()})
     assert (found.verdict, found.forward_error) == ("forward", float("inf"))
-    assert found.note == "the logits are [3, 10, 24] on a rank, not [3, 10, 48]"
+    assert found.note == "the logits have shape [3, 10, 24] on rank 0, not [3, 10, 48]"
     tokens = plan | {"lm_head": Rowwise(in_=Replicate(), out=Shard(1), local=False)}
     assert outcome("qwen3", tokens).verdict == "right"
     assert outcome("qwen3", tokens, contract="nemo-rl").verdict == "forward"

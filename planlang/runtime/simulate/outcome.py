@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 Verdict: TypeAlias = Literal["crash", "forward", "gradient", "right"]
-Stage: TypeAlias = Literal["applying", "forward", "backward"]
+Stage: TypeAlias = Literal["applying", "forward", "backward", "process"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +14,7 @@ class Crash:
     """What was raised.
 
     Attributes:
-        stage: while styles were applied, in the forward or in the backward pass.
+        stage: while styles were applied, in the forward or in the backward pass; `process` where a process ended.
         exception: its type.
         message: its first line.
         module: the innermost module it happened in; empty where it is not known, as in the backward pass.
@@ -38,12 +38,16 @@ class WrongGradient:
             infinite where there is no gradient or one of another shape.
         spread: the largest difference between two ranks' copies, relative to the same.
         factor: what the true gradient would have to be multiplied by to come closest to rank 0's copy.
+        adds_up: whether each rank has a part, as of its own heads, and the sum over the ranks is right.
+        note: why it cannot be compared, in words: nan, inf, another shape, none at all.
     """
 
     name: str
     error: float
     spread: float = 0.0
     factor: float = 0.0
+    adds_up: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

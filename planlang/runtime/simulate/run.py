@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
@@ -14,13 +13,13 @@ from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
 
 from planlang.plan.styles import Style
 from planlang.runtime.simulate import local
+from planlang.runtime.simulate.judge import judged
 from planlang.runtime.simulate.outcome import Crash, Outcome, Stage, WrongGradient
 from planlang.runtime.simulate.truth import (
-    FLOOR,
     Inputs,
     Truth,
     error,
-    factor,
+    flaw,
     logits_of,
     optimizer,
     stepped,
@@ -148,16 +147,17 @@ class Run:
                 logits, said = self._whole(logits_of(self.model(**part)))
             except Exception as raised:
                 return Outcome(verdict="crash", crash=self._crash(raised))
-            found = max(error(each.detach(), right) for each in local.of_each_rank(logits.detach(), self.tp))
+            copies = local.of_each_rank(logits.detach(), self.tp)
+            found = max(error(each, right) for each in copies)
             if found == float("inf") and not said:
-                said = f"the logits are {list(logits.shape)} on a rank, not {list(right.shape)}"
+                said = f"the logits have {flaw(copies, right)}"
             wrong, note = max(wrong, found), note or said
             failed = bool(note) or wrong > self.tolerance
             if wrong == float("inf"):
                 return Outcome(verdict="forward", forward_error=wrong, note=note)
             self.stage = "backward"
             try:
-                (logits * weights).sum().backward()  # type: ignore[no-untyped-call]
+                (logits * weights.to(logits.device)).sum().backward()  # type: ignore[no-untyped-call]
             except Exception as raised:
                 verdict: Literal["forward", "crash"] = "forward" if failed else "crash"
                 return Outcome(verdict=verdict, crash=self._crash(raised), forward_error=wrong, note=note)
@@ -223,7 +223,7 @@ class Run:
         return sites
 
     def _crash(self, raised: Exception) -> Crash:
-        place = {"applying": self.module, "forward": self.where.innermost, "backward": ""}[self.stage]
+        place = {"applying": self.module, "forward": self.where.innermost}.get(self.stage, "")
         lines = str(raised).strip().splitlines()
         return Crash(
             stage=self.stage,
@@ -251,23 +251,9 @@ class Run:
         """
         right = self.right.gradients[name]
         holders = {id(p): p for module, key in sites if (p := module._parameters[key]) is not None}
-        found: list[WrongGradient] = []
-        for parameter in holders.values():
-            if parameter.grad is None or right is None:
-                none = parameter.grad is None and (right is None or not right.any())
-                found.append(WrongGradient(name=name, error=0.0 if none else float("inf")))
-                continue
-            copies = local.of_each_rank(whole(parameter.grad.detach()), self.tp)
-            floor = FLOOR * self.right.scale
-            largest = max(float(right.abs().max()), floor, 1e-300)
-            found.append(
-                WrongGradient(
-                    name=name,
-                    error=max(error(copy, right, floor) for copy in copies),
-                    spread=float((torch.stack(copies) - copies[0]).abs().max()) / largest if same(copies) else 0.0,
-                    factor=factor(copies[0], right),
-                )
-            )
+        gradients = [None if each.grad is None else whole(each.grad.detach()) for each in holders.values()]
+        copies = [None if each is None else local.of_each_rank(each, self.tp) for each in gradients]
+        found = [judged(name, each, right, self.right.scale, self.tolerance) for each in copies]
         return max(found, key=lambda g: g.error)
 
 
@@ -277,8 +263,3 @@ def whole(tensor: Tensor) -> Tensor:
         gathered: Tensor = tensor.redistribute(placements=[Replicate()]).to_local()
         return gathered
     return tensor
-
-
-def same(tensors: list[Tensor]) -> bool:
-    """Whether all have one shape."""
-    return len({tensor.shape for tensor in tensors}) == 1

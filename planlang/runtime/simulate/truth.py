@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,18 +66,33 @@ def truth(make_model: Callable[[], nn.Module], inputs: Inputs) -> Truth:
 def error(got: Tensor, right: Tensor, floor: float = 0.0) -> float:
     """The largest difference, relative to the largest element of `right` or to `floor` if that is larger.
 
-    Infinite where the shapes differ or a number is none.
+    Infinite where the shapes differ or a number is nan or inf, also where it is so on both sides: `flaw` has the words.
     """
     if got.shape != right.shape:
         return float("inf")
+    got = got.to(right.device)
     found = float((got - right).abs().max()) / max(float(right.abs().max()), floor, 1e-300)
     return found if found == found else float("inf")
+
+
+def flaw(copies: Sequence[Tensor | None], right: Tensor) -> str:
+    """What the ranks' copies have that keeps them from being compared, in words; empty where there is nothing."""
+    for rank, copy_ in enumerate(copies):
+        if copy_ is None:
+            return f"no value on rank {rank}"
+        if copy_.shape != right.shape:
+            return f"shape {list(copy_.shape)} on rank {rank}, not {list(right.shape)}"
+        for name, found in (("nan", copy_.isnan()), ("inf", copy_.isinf())):
+            if bool(found.any()):
+                return f"{name} on rank {rank}, in {int(found.sum())} of {copy_.numel()} numbers"
+    return ""
 
 
 def factor(got: Tensor, right: Tensor) -> float:
     """The number that `right` must be multiplied by to come closest to `got`; 0 where the shapes differ."""
     if got.shape != right.shape:
         return 0.0
+    got = got.to(right.device)
     return float((got * right).sum() / torch.clamp((right * right).sum(), min=1e-300))
 
 

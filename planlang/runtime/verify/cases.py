@@ -35,15 +35,26 @@ class Case:
 
 
 def cases(ranks: int) -> tuple[Case, ...]:
-    """All ways to run a model on so many ranks; what a plan gets wrong at one size can be right at another."""
-    length = ranks * -(-LENGTH // ranks)
+    """All ways to run a model on so many ranks; what a plan gets wrong at one size can be right at another.
+
+    Those that ask for no size of their own share one: what torch finds out about an operator it keeps by its sizes.
+    """
+    batch, length = ranks + 1, ranks * -(-LENGTH // ranks)
     return (
-        Case(name="training", batch=ranks + 1, length=length, train=True, step=True),
+        Case(name="training", batch=batch, length=length, train=True, step=True),
         Case(name="odd length", batch=ranks, length=7),
         Case(name="length 1", batch=2, length=1),
         Case(name="one sequence", batch=1, length=length),
-        Case(name="padding mask", batch=3, length=length, masked=True),
-        Case(name="eager attention", batch=3, length=length, attention="eager"),
-        Case(name="three micro-batches", batch=6, length=length, micro_batches=3, train=True, step=True),
-        Case(name="activation checkpointing", batch=2, length=length, train=True, checkpointed=True),
+        Case(name="padding mask", batch=batch, length=length, masked=True),
+        Case(name="eager attention", batch=batch, length=length, attention="eager"),
+        Case(name="three micro-batches", batch=3 * batch, length=length, micro_batches=3, train=True, step=True),
+        Case(name="activation checkpointing", batch=batch, length=length, train=True, checkpointed=True),
     )
+
+
+def alike(all_cases: tuple[Case, ...]) -> tuple[tuple[Case, ...], ...]:
+    """The cases in groups of those whose tensors have the same sizes; the largest group first."""
+    groups: dict[object, list[Case]] = {}
+    for case in all_cases:
+        groups.setdefault((case.batch // case.micro_batches, case.length), []).append(case)
+    return tuple(tuple(group) for group in sorted(groups.values(), key=len, reverse=True))

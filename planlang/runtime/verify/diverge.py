@@ -25,15 +25,17 @@ class Divergence:
         module: the module, by its name in the twin.
         error: the largest difference, relative to the largest element; infinite where the shapes do not fit.
         factor: what the right output must be multiplied by to come closest to rank 0's.
+        bias: how many times too often the module's own bias is in rank 0's; 0 where that is not all that is wrong.
     """
 
     module: str
     error: float
     factor: float
+    bias: int = 0
 
 
 @dataclass(slots=True)
-class _Outputs:
+class Outputs:
     """The first tensor that each module returned, on each rank, in the order in which the modules ended."""
 
     ranks: int = 1
@@ -72,7 +74,7 @@ def first_divergence(
         right: what `truth` found.
         tolerance: what is rounding.
     """
-    single, split = _Outputs(), _Outputs(ranks)
+    single, split = Outputs(), Outputs(ranks)
     model = make_model()
     single.hang(model)
     with torch.no_grad():
@@ -81,14 +83,24 @@ def first_divergence(
     for name, (expected,) in single.found.items():
         if name not in split.found:  # it never came so far
             return None
-        got = _joined(split.found[name], expected)
+        got = joined(split.found[name], expected)
         apart = max(error(each, expected) for each in got)
         if apart > tolerance:
-            return Divergence(name, apart, factor(got[0], expected))
+            bias = getattr(model.get_submodule(name), "bias", None)
+            return Divergence(name, apart, factor(got[0], expected), _times(bias, got[0], expected, tolerance))
     return None
 
 
-def _joined(parts: list[Tensor], expected: Tensor) -> list[Tensor]:
+def _times(bias: object, got: Tensor, expected: Tensor, tolerance: float) -> int:
+    """How many times a bias was added too often, where that explains the difference."""
+    if not isinstance(bias, Tensor) or got.shape != expected.shape or bias.shape != got.shape[-1:]:
+        return 0
+    extra = bias.detach().expand_as(expected)
+    times = round(factor(got - expected, extra))
+    return times if times and error(expected + times * extra, got) <= tolerance else 0
+
+
+def joined(parts: list[Tensor], expected: Tensor) -> list[Tensor]:
     """The parts put together where they are parts of what is expected; else as they are."""
     if parts[0].shape == expected.shape or parts[0].ndim != expected.ndim:
         return parts

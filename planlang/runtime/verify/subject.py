@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from time import monotonic
@@ -11,17 +13,18 @@ import torch
 from torch import nn
 
 from planlang.analysis.flow.cause import Applied
-from planlang.diagnostics.finding import PlanError
+from planlang.diagnostics.finding import Finding, PlanError
 from planlang.model.calls import silence
 from planlang.plan import ir
 from planlang.runtime.simulate import Outcome, Truth, simulate, truth
+from planlang.runtime.verify.backward import GradientParting, first_wrong_gradient
 from planlang.runtime.verify.cases import Case
 from planlang.runtime.verify.diverge import Divergence, first_divergence
 from planlang.runtime.verify.noise import tolerance
 from planlang.runtime.verify.result import Result
 from planlang.runtime.verify.smallest import smallest
 from planlang.runtime.verify.twin import Twin
-from planlang.runtime.verify.words import unrunnable
+from planlang.runtime.verify.words import Failure, unrunnable
 
 
 class Subject:
@@ -35,6 +38,7 @@ class Subject:
 
     def __init__(self, twin: Twin, applied: Mapping[str, Applied], ranks: int) -> None:
         self.twin, self.ranks = twin, ranks
+        self._made: dict[str, nn.Module] = {}
         self.applied = {own: each for name, each in applied.items() if (own := twin.name(name)) is not None}
 
     def run(self, case: Case) -> Result:
@@ -45,23 +49,39 @@ class Subject:
         """
         start = monotonic()
         with silence():
-            right = self._right(case)
-            allowed = tolerance(partial(self._make, case), right.inputs, right, self.ranks)
+            right = self.right(case)
+            allowed = self.allowed(case, right)
             outcome = self._outcome(case, self.applied, right, allowed)
         return Result(self.ranks, case, outcome, allowed, monotonic() - start)
 
-    def look_into(self, failed: Result) -> tuple[Divergence | None, tuple[ir.Rule, ...]]:
-        """The first module whose output is wrong, and a few rules that fail in the same way by themselves."""
-        with silence():
-            right = self._right(failed.case)
-            return self._parting(failed, right), self._few(failed, right)
+    def failure(self, failed: tuple[Result, ...], tried: int, foreseen: tuple[Finding, ...]) -> Failure:
+        """What is known of a plan that fails: where the values part, and a few rules that fail so by themselves.
 
-    def _parting(self, failed: Result, right: Truth) -> Divergence | None:
-        if failed.outcome.verdict != "forward":
-            return None
+        Args:
+            failed: the runs that fail.
+            tried: how many circumstances there were.
+            foreseen: the errors that `check` finds.
+        """
+        alive = [each for each in failed if each.outcome.crash is None or each.outcome.crash.stage != "process"]
+        parting: Divergence | GradientParting | None = None
+        few: tuple[ir.Rule, ...] = ()
+        if alive:  # what ends a process would end this one
+            failed = (alive[0], *(each for each in failed if each is not alive[0]))
+            with silence():
+                right = self.right(failed[0].case)
+                again = self._outcome(failed[0].case, self.applied, right, failed[0].tolerance)
+                if _sign(again) == _sign(failed[0].outcome):  # real processes can fail in a way that is their own
+                    parting, few = self._parting(failed[0], right), self._few(failed[0], right)
+        return Failure(self.ranks, failed, tried, parting, few, self.applied, self.twin, foreseen)
+
+    def _parting(self, failed: Result, right: Truth) -> Divergence | GradientParting | None:
         styles = {name: each.style for name, each in self.applied.items()}
-        make = partial(self._make, failed.case)
-        return first_divergence(make, styles, self.ranks, right.inputs, right, failed.tolerance)
+        given = (partial(self.make, failed.case), styles, self.ranks, right.inputs, right, failed.tolerance)
+        if failed.outcome.verdict == "forward":
+            return first_divergence(*given)
+        if failed.outcome.verdict == "gradient":
+            return first_wrong_gradient(*given, {each.name for each in failed.outcome.gradients})
+        return None
 
     def _few(self, failed: Result, right: Truth) -> tuple[ir.Rule, ...]:
         rules = list({id(each.rule): each.rule for each in self.applied.values() if each.rule}.values())
@@ -75,7 +95,7 @@ class Subject:
 
     def _outcome(self, case: Case, applied: Mapping[str, Applied], right: Truth, allowed: float) -> Outcome:
         return simulate(
-            partial(self._make, case),
+            partial(self.make, case),
             {name: each.style for name, each in applied.items()},
             self.ranks,
             right.inputs,
@@ -85,8 +105,9 @@ class Subject:
             step=case.step,
         )
 
-    def _make(self, case: Case) -> nn.Module:
-        model: Any = self.twin.make(attention=case.attention)
+    def make(self, case: Case) -> nn.Module:
+        """A fresh model, the same at every call."""
+        model: Any = self._fresh(case.attention)
         if case.train:
             model.train()
         if case.checkpointed:
@@ -94,14 +115,39 @@ class Subject:
         made: nn.Module = model
         return made
 
-    def _right(self, case: Case) -> Truth:
+    def _fresh(self, attention: str) -> nn.Module:
+        """A copy of the twin, which costs less than another; with real widths there is no memory for one to copy."""
+        if self.twin.full:
+            return self.twin.make(attention=attention)
+        if attention not in self._made:
+            self._made[attention] = self.twin.make(attention=attention)
+        return copy.deepcopy(self._made[attention])
+
+    def right(self, case: Case) -> Truth:
+        """What one device computes.
+
+        Raises:
+            PlanError: the model itself cannot be run, or its output is no number.
+        """
         try:
-            right = truth(partial(self._make, case), self.twin.inputs(case.batch, case.length, masked=case.masked))
+            right = truth(partial(self.make, case), self.twin.inputs(case.batch, case.length, masked=case.masked))
         except Exception as error:  # whatever the model's code raises
             raise PlanError([unrunnable(case, error)]) from error
-        if not bool(torch.isfinite(right.logits).all()):
-            raise PlanError([unrunnable(case, None)])
+        for what, tensor in (("the logits", right.logits), *right.gradients.items()):
+            if tensor is not None and not bool(torch.isfinite(tensor).all()):
+                raise PlanError([unrunnable(case, None, what)])
         return right
+
+    def allowed(self, case: Case, right: Truth) -> float:
+        """What is rounding.
+
+        Raises:
+            PlanError: sums in another order overflow, so there is nothing to compare with.
+        """
+        found = tolerance(partial(self.make, case), right.inputs, right, self.ranks)
+        if not math.isfinite(found):
+            raise PlanError([unrunnable(case, None, "sums in another order")])
+        return found
 
 
 def _sign(outcome: Outcome) -> object:

@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -21,17 +21,27 @@ from planlang.model.pretrained import text_config
 from planlang.model.tree import Node, Tree
 from planlang.plan.styles import Style
 
-HEAD = 8  # numbers in a head
-# The least that each width becomes; what is no multiple of a number of ranks stays none.
-_WIDTHS = {
+Widths: TypeAlias = Mapping[str, int]
+_EXPERTS = {"num_experts": 8, "num_local_experts": 8, "n_routed_experts": 8}
+# The least that each width becomes; what is no multiple of a number of ranks stays none. `head` is of one head.
+NARROW: Widths = {
+    "head": 8,
     "vocab_size": 96,
     "hidden_size": 48,
     "intermediate_size": 48,
     "moe_intermediate_size": 24,
     "shared_expert_intermediate_size": 24,
-    "num_experts": 8,
-    "num_local_experts": 8,
-    "n_routed_experts": 8,
+    **_EXPERTS,
+}
+# Wide enough for kernels to choose as they do in real models: those of sums of 3072 terms differ with the width.
+WIDE: Widths = {
+    "head": 64,
+    "vocab_size": 2048,
+    "hidden_size": 1024,
+    "intermediate_size": 3072,
+    "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 512,
+    **_EXPERTS,
 }
 _HEADS = ("head_dim", "linear_key_head_dim", "linear_value_head_dim")
 _DEPTHS = {"depth", "num_hidden_layers", "encoder_layers"}
@@ -44,7 +54,7 @@ class Twin:
 
     Attributes:
         cls: the model class in transformers.
-        config: its configuration, narrow, with as many layers as the last one that is kept needs.
+        config: its configuration, with small widths and as many layers as the last one that is kept needs.
         layers: the full name of the list of layers; empty where none was cut.
         kept: the layers that stand for all, by their numbers in the real model.
         full: whether widths are the real ones.
@@ -56,8 +66,18 @@ class Twin:
     kept: tuple[int, ...] = ()
     full: bool = False
 
-    def make(self, *, attention: str = "sdpa", seed: int = 1, dtype: torch.dtype = torch.float64) -> nn.Module:
-        """A model on the CPU, in evaluation mode, the same for the same arguments; every weight is felt."""
+    def make(
+        self, *, attention: str = "sdpa", seed: int = 1, dtype: torch.dtype = torch.float64, buffers: bool = True
+    ) -> nn.Module:
+        """A model on the CPU, in evaluation mode, the same for the same arguments; every weight is felt.
+
+        Args:
+            attention: transformers' name for how attention is computed.
+            seed: for the weights.
+            dtype: of parameters.
+            buffers: whether buffers are of that type too; else they are as transformers makes them, when it loads a
+                model in this type.
+        """
         config = copy.deepcopy(self.config)
         config._attn_implementation = attention
         config._experts_implementation = "eager"  # grouped products do not know float64
@@ -71,7 +91,11 @@ class Twin:
                 torch.set_default_dtype(before)
             self._cut(model)
             _fill(model, torch.Generator().manual_seed(seed))
-        return model.to(dtype).eval()
+        if buffers:
+            model.to(dtype)
+        for parameter in model.parameters():
+            parameter.data = parameter.data.to(dtype)
+        return model.eval()
 
     def name(self, real: str) -> str | None:
         """The name in the twin of a module or parameter of the real model; `None` for a layer that it lacks."""
@@ -126,7 +150,14 @@ class Twin:
 
 
 def twin_of(
-    cls: Any, config: Any, tree: Tree, styles: Mapping[str, Style], ranks: tuple[int, ...], *, full: bool = False
+    cls: Any,
+    config: Any,
+    tree: Tree,
+    styles: Mapping[str, Style],
+    ranks: tuple[int, ...],
+    *,
+    full: bool = False,
+    widths: Widths = NARROW,
 ) -> Twin:
     """The twin of a model under a plan.
 
@@ -137,11 +168,12 @@ def twin_of(
         styles: the style of every module that has one, by its name in the real model.
         ranks: the numbers of ranks that the twin is to be split over.
         full: keep the real widths.
+        widths: what each width becomes else.
     """
     made = copy.deepcopy(config)
     text = text_config(made)
     if not full:
-        _narrow(text, math.lcm(*ranks))
+        _narrow(text, math.lcm(*ranks), widths)
     for each in {id(made): made, id(text): text}.values():
         _settle(each)
     for key in made.sub_configs:
@@ -205,19 +237,21 @@ def _by_layer(config: Any, count: int) -> Iterator[tuple[str, list[Any]]]:
             yield key, value
 
 
-def _narrow(config: Any, ranks: int) -> None:
+def _narrow(config: Any, ranks: int, widths: Widths) -> None:
     """Makes widths small that stay divisible by what they are divisible by."""
+    head = widths["head"]
     whole_heads = getattr(config, "head_dim", None) is None
+    hidden = getattr(config, "hidden_size", 0)
     sections = "mrope_section" in (getattr(config, "rope_parameters", None) or {})
     for key in _HEADS:
-        if getattr(config, key, None) and not (sections and key == "head_dim"):
-            setattr(config, key, HEAD)
-    for key, least in _WIDTHS.items():
+        if (width := getattr(config, key, None)) and not (sections and key == "head_dim"):
+            setattr(config, key, min(width, head))
+    for key, least in widths.items():
         value = getattr(config, key, None)
         if isinstance(value, int) and value > least:
             setattr(config, key, narrowed(value, least, ranks))
     if whole_heads and not sections:
-        config.hidden_size = config.num_attention_heads * HEAD
+        config.hidden_size = config.num_attention_heads * min(head, hidden // config.num_attention_heads)
     if getattr(config, "sliding_window", None):
         config.sliding_window = 4
     chosen, experts = getattr(config, "num_experts_per_tok", None), getattr(config, "num_experts", None)

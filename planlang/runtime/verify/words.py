@@ -11,6 +11,7 @@ from planlang.analysis.flow.words import and_list, star
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding
 from planlang.plan import ir
+from planlang.runtime.verify.backward import GradientParting
 from planlang.runtime.verify.cases import Case
 from planlang.runtime.verify.diverge import Divergence
 from planlang.runtime.verify.result import Result
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 
 MOST_NAMES = 4
 NEAR = 0.02
+_STAGES = {
+    "applying": "while its style is applied",
+    "forward": "in the forward pass",
+    "backward": "in the backward pass",
+    "process": "",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,7 @@ class Failure:
         ranks: how many.
         failed: the runs that fail, of which the first was looked into.
         tried: how many circumstances there were.
-        parting: the first module whose output is wrong.
+        parting: the first module whose output is wrong, or the first wrong gradient on the way back from the loss.
         few: a part of the plan that fails in the same way by itself.
         applied: the styles of the twin's modules.
         twin: what was run.
@@ -42,7 +49,7 @@ class Failure:
     ranks: int
     failed: tuple[Result, ...]
     tried: int
-    parting: Divergence | None
+    parting: Divergence | GradientParting | None
     few: tuple[ir.Rule, ...]
     applied: Mapping[str, Applied]
     twin: Twin
@@ -56,30 +63,55 @@ class Failure:
         if outcome.crash is not None and outcome.verdict == "crash":
             crash = outcome.crash
             at = f"`{self.twin.real(crash.module)}`" if crash.module else "the model"
-            stage = {"applying": "while its style is applied", "forward": "in the forward pass"}.get(crash.stage, "")
-            message = f"{at} raises {where} {stage or 'in the backward pass'}: {crash.exception}: {crash.message}"
-            return self._made(codes.RAISES_WHEN_RUN, message, [], self._place(crash.module), plan)
+            message = f"{at} raises {where} {_STAGES[crash.stage]}: {crash.exception}: {crash.message}"
+            notes = []
+            if crash.stage == "process":
+                message = f"a run {where} does not come to its end: {crash.message}"
+                notes = [f"another rank waited for it in {at}"] if crash.module else []
+            return self._made(codes.RAISES_WHEN_RUN, message, notes, self._place(crash.module), plan)
         if outcome.verdict == "forward":
             notes = [outcome.note] if outcome.note else []
-            if self.parting is None:
+            if not isinstance(self.parting, Divergence):
                 off = _size(outcome.forward_error)
                 message = f"the logits are wrong {where}: {off}"
                 return self._made(codes.WRONG_OUTPUT, message, notes, None, plan)
             name = self.parting.module
             message = f"the output of `{self.twin.real(name) or 'the model'}` is wrong {where}: "
             message += _size(self.parting.error) + self._ratio(self.parting.factor)
+            if self.parting.bias:
+                notes.append(f"its bias is in it {self.parting.bias + 1} times")
             notes.append("the modules that run before it are right")
             return self._made(codes.WRONG_OUTPUT, message, notes, self._place(name), plan)
         if outcome.verdict == "gradient":
             worst = outcome.gradients[0]
             names = _names(sorted(self.twin.real(each.name) for each in outcome.gradients))
-            message = f"the gradient of {names} is wrong {where}: {_size(worst.error)}{self._ratio(worst.factor)}"
+            off = f"{_size(worst.error)}{self._ratio(worst.factor)}"
+            if worst.note:
+                off = f"it has {worst.note}"
+            message = f"the gradient of {names} is wrong {where}: {off}"
             notes = ["the logits are right, and no error is raised"]
-            if worst.spread > first.tolerance:
+            if worst.adds_up:
+                notes.append("each rank has only its own part of it: the sum over the ranks is right")
+            elif worst.spread > first.tolerance:
                 notes.append(f"it differs between ranks, by {worst.spread:.2g} of its largest element")
-            return self._made(codes.WRONG_GRADIENT, message, notes, self._place(worst.name), plan)
+            name = worst.name
+            if isinstance(self.parting, GradientParting):
+                notes.append(self._way_back(self.parting))
+                name = self.parting.consumers[0] if self.parting.consumers else self.parting.module
+            return self._made(codes.WRONG_GRADIENT, message, notes, self._place(name), plan)
         message = f"weights are wrong {where} after one step of AdamW: {_size(outcome.stepped)}"
         return self._made(codes.WRONG_GRADIENT, message, ["the gradients of a single pass are right"], None, plan)
+
+    def _way_back(self, parting: GradientParting) -> str:
+        """Where gradients part on the way back from the loss."""
+        if parting.parameter:
+            return f"walking back from the loss, that of `{self.twin.real(parting.parameter)}` is the first wrong one"
+        name = self.twin.real(parting.module) or "the model"
+        enters = and_list([f"`{self.twin.real(each)}`" for each in parting.consumers])
+        return (
+            f"walking back from the loss, that of the output of `{name}`{', which enters ' if enters else ''}{enters} "
+            f"is the first wrong one: {_size(parting.error)}{self._ratio(parting.factor)}"
+        )
 
     def _made(
         self, code: codes.Code, message: str, notes: Sequence[str], place: Place | None, plan: ir.Plan
@@ -132,10 +164,11 @@ class Failure:
         return ""
 
 
-def unrunnable(case: Case, error: Exception | None) -> Finding:
-    """What is said of a model that fails without any plan, or whose output is no number."""
+def unrunnable(case: Case, error: Exception | None, what: str = "") -> Finding:
+    """What is said of a model that fails without any plan, or where `what` it computes is no number."""
     if error is None:
-        message = f"the output of the model on one device holds nan or inf ({case.name}), so nothing can be compared"
+        where = what if " " in what else f"the gradient of `{what}`"
+        message = f"{where} of the model on one device holds nan or inf ({case.name}), so nothing can be compared"
         return Finding(code=codes.MODEL_FAILS, message=message, help="look at its configuration")
     reason = " ".join(str(error).split())[:300] or type(error).__name__
     message = f"the model itself fails on one device, without any plan ({case.name}): {type(error).__name__}: {reason}"
@@ -144,8 +177,8 @@ def unrunnable(case: Case, error: Exception | None) -> Finding:
 
 def _names(names: Iterable[str]) -> str:
     found = list(dict.fromkeys(map(star, names)))
-    shown = [f"`{name}`" for name in found[:MOST_NAMES]]
-    return and_list([*shown, f"{len(found) - MOST_NAMES} others"] if len(found) > MOST_NAMES else shown)
+    shown, rest = [f"`{name}`" for name in found[:MOST_NAMES]], len(found) - MOST_NAMES
+    return and_list([*shown, f"{rest} other{'s' * (rest > 1)}"] if rest > 0 else shown)
 
 
 def _size(error: float) -> str:
