@@ -149,7 +149,7 @@ def _check(
         tree = _tree(model, cls)
         name = model if isinstance(model, str) else tree.name
         graphs = partial(_graphs, model, cls or tree.cls, example_inputs)
-        return (_on(plan.compile(tree, tp=tp), graphs, name, contract),)
+        return (report_on(plan.compile(tree, tp=tp), graphs, name, contract),)
     compiled = plan.compile(None, tp=tp)
     if compiled.plan is None or has_errors(compiled.findings):
         return (Report("", {}, compiled.findings),)
@@ -165,7 +165,7 @@ def _check(
             reports.append(Report(each, {"tp": ranks}, (*compiled.findings, finding)))
             continue
         tree = catalog.tree(entry, each)
-        reports.append(_on(plan.compile(tree, tp=tp), partial(_graphs, entry, each), entry, contract))
+        reports.append(report_on(plan.compile(tree, tp=tp), partial(_graphs, entry, each), entry, contract))
     return tuple(reports)
 
 
@@ -187,7 +187,17 @@ def _example(cls: str, ranks: int) -> str | None:
     return next((entry.name for entry in (*fitting, *entries)), None)
 
 
-def _on(compiled: Compiled, capture: Callable[[], Graphs | Finding], name: str, contract: Contract) -> Report:
+def report_on(
+    compiled: Compiled, capture: Callable[[], Graphs | Finding], name: str, contract: Contract = "torch"
+) -> Report:
+    """A report on a compiled plan.
+
+    Args:
+        compiled: the plan, compiled for one model.
+        capture: gives that model's passes; called where the plan has no errors so far.
+        name: the model's.
+        contract: what the loss takes.
+    """
     plan = compiled.plan
     if plan is None or has_errors(compiled.findings) or not compiled.assignments:
         return Report(name, dict(compiled.settings.sizes), compiled.findings)

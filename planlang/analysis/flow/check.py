@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from planlang.analysis.assign import Assignment
 from planlang.analysis.flow.applied import applied_styles
 from planlang.analysis.flow.cause import Applied
+from planlang.analysis.flow.change import Change
 from planlang.analysis.flow.conflict import Conflict
 from planlang.analysis.flow.expectations import prove
 from planlang.analysis.flow.faults import Occurrence, Probe, gather, involved_causes, probes, spots
 from planlang.analysis.flow.findings import Wording
-from planlang.analysis.flow.fixes import Change, cure
+from planlang.analysis.flow.fixes import cure
 from planlang.analysis.flow.gradients import Wrong
 from planlang.analysis.flow.passes import Contract, Pass, run
 from planlang.analysis.flow.setup import Setup
@@ -23,6 +24,8 @@ from planlang.model.graph import Graph
 from planlang.model.template import Graphs
 from planlang.model.tree import Kind
 from planlang.plan import ir
+from planlang.plan.styles import Skip
+from planlang.source import Place
 
 MOST_CURED = 12  # faults for which a cure is looked for
 
@@ -77,16 +80,24 @@ def check_axis(
     walked = walk(applied, known)
     occurrences = gather(walked)
     wording = Wording(plan, axis, ranks, [probe for probe, _ in known], applied.keys())
-    changes: list[Change | None] = []
-    findings = []
+    cured: dict[Change, Occurrence] = {}
+    changes: dict[int, Change | None] = {}
     for number, occurrence in enumerate(occurrences):
         change = None
         if cures and number < MOST_CURED and not occurrence.unknown:
             change = _cured(occurrence, walked, known, applied, assignment, walk)
-        changes.append(change)
-        findings.append(wording.finding(occurrence, change.text if change else ""))
+        if change in cured:
+            cured[change].also.append(occurrence)  # one mistake
+            continue
+        if change is not None:
+            cured[change] = occurrence
+        changes[number] = change
+    findings = [
+        wording.finding(occurrences[number], change, _left_out(assignment, change) if change else None)
+        for number, change in changes.items()
+    ]
     proved = prove(plan, assignment, walked, wording)
-    return Checked(axis, ranks, tuple(walked), (*findings, *proved), (*changes, *(None for _ in proved)))
+    return Checked(axis, ranks, tuple(walked), (*findings, *proved), (*changes.values(), *(None for _ in proved)))
 
 
 def _graphs(graphs: Graphs, ranks: int) -> Iterator[tuple[Probe, Graph]]:
@@ -121,6 +132,9 @@ def _cured(
     modules = _modules(assignment)
     tree = assignment.sites.tree
 
+    def whole(change: Change) -> bool:
+        return not spots(walk(change.apply(applied, modules), known))
+
     def check(change: Change) -> bool:
         after = spots(walk(change.apply(applied, modules), chosen))
         new = [what for spot, what in after.items() if spot not in before]
@@ -139,8 +153,21 @@ def _cured(
         return tuple(star(name) for name, each in among if each.kind is Kind.LINEAR and name not in applied)
 
     seen = next(each for probe, each in walked if probe == occurrence.probe)
-    change = cure(occurrence, seen, check, unruled)
+    change = cure(occurrence, seen, check, whole, unruled)
     return replace(change, among=tuple(modules)) if change else None
+
+
+def _left_out(assignment: Assignment, change: Change) -> Place | None:
+    """Where the plan itself says that modules which need a rule are to have none: a `skip` or a `drop`."""
+    if change.old is not None:
+        return None
+    for entry, found in reversed(assignment.reached):
+        if isinstance(entry, ir.Drop) or (isinstance(entry, ir.Rule) and isinstance(entry.style, Skip)):
+            for number, boxes in found.items():
+                site = assignment.sites.all[number]
+                if any(star(name) in change.modules for box in boxes for name in concrete(site, box)):
+                    return entry.place
+    return None
 
 
 def _touches(change: Change, what: Conflict | Wrong) -> bool:

@@ -136,16 +136,19 @@ def spots(passes: Iterable[tuple[Probe, Pass]]) -> dict[tuple[object, ...], Conf
 def _roots(found: list[Occurrence]) -> list[Occurrence]:
     """Without what only follows from another fault: what other rules make of what a rule to blame has made.
 
-    Where the forward pass goes wrong, contributions to a gradient do not add up behind it either. Faults in the forward
-    pass for which one rule is to blame are one mistake.
+    Where the forward pass goes wrong, contributions to a gradient do not add up behind it either, and what is not known
+    there cannot be followed back through other layers. Faults in the forward pass for which one rule is to blame are
+    one mistake.
     """
-    forward = any(isinstance(each.what, Conflict) and not each.unknown for each in found)
+    forward = any(isinstance(each.what, Conflict) and not each.unknown and not each.what.backward for each in found)
     first: dict[object, Occurrence] = {}
     kept: list[Occurrence] = []
     for each in found:
         if isinstance(each.what, Wrong):
             if not (forward and each.what.kind in ("differs", "claim")):
                 kept.append(each)
+            continue
+        if forward and each.what.backward:
             continue
         rule = _rule(blamed(each.what))
         if each.unknown or rule is None:

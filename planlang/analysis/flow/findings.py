@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from planlang.analysis.flow.cause import Cause
+from planlang.analysis.flow.change import Change
 from planlang.analysis.flow.conflict import Conflict, Fault
 from planlang.analysis.flow.faults import Occurrence, Probe, blamed
 from planlang.analysis.flow.gradients import Wrong
@@ -61,11 +62,35 @@ class Wording:
     probes: Sequence[Probe]
     ruled: Collection[str] = ()
 
-    def finding(self, occurrence: Occurrence, help: str = "") -> Finding:
-        """One finding for a fault; `help` says what to write instead."""
+    def finding(self, occurrence: Occurrence, change: Change | None = None, left_out: Place | None = None) -> Finding:
+        """One finding for a fault.
+
+        Args:
+            occurrence: the fault.
+            change: what cures it; the finding is placed at the rule that it changes.
+            left_out: where the plan says that the modules which get a rule by this change have none.
+        """
+        help = change.text if change else ""
         if isinstance(occurrence.what, Conflict):
-            return self._conflict(occurrence, occurrence.what, help)
-        return self._wrong(occurrence, occurrence.what, help)
+            found = self._conflict(occurrence, occurrence.what, help)
+        else:
+            found = self._wrong(occurrence, occurrence.what, help)
+        old = change.old if change else None
+        place = old.rule.place if old and old.rule else left_out
+        if change is None or place is None or place == found.place:
+            return found
+        label = f"`{change.modules[0]}` is {style_text(old.style)}" if old else ""
+        shown = self._blamed(occurrence, found)
+        related = [each for each in (*shown, *found.related) if each.place != place]
+        return replace(found, place=place, label=label, related=tuple(related))
+
+    def _blamed(self, occurrence: Occurrence, finding: Finding) -> Iterator[Related]:
+        """The rule that a fault shows at, where the finding is placed at another."""
+        what = occurrence.what
+        cause = blamed(what) if isinstance(what, Conflict) else what.cause or (what.split.cause if what.split else None)
+        place = _place(cause)
+        if cause and place is not None and place == finding.place:
+            yield Related(place=place, message=f"the rule of `{star(cause.module)}`")
 
     def _conflict(self, occurrence: Occurrence, conflict: Conflict, help: str) -> Finding:
         code, cause = _CODES[conflict.fault], blamed(conflict)
