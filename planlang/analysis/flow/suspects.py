@@ -116,4 +116,4 @@ def _handed(tensor: Tensor, seen: Pass) -> list[Cause]:
             break
         enters = entering(source, seen)
         source = enters.source if enters is not None and enters.source != source else ""
-    return [*causes, Cause(source, applied[source])] if source else causes
+    return [*causes, Cause(source, applied[source])] if source in applied else causes
