@@ -42,12 +42,13 @@ def cure(
     """
     near = dict.fromkeys(_candidates(occurrence, seen, unruled))
     first = None
-    for change in dict.fromkeys((*near, *_farther(occurrence, seen))):
+    for change in near:
         if check(change):
             if whole(change):
                 return change
-            first = first or (change if change in near else None)
-    return first
+            first = first or change
+    farther = (change for change in dict.fromkeys(_farther(occurrence, seen)) if change not in near)
+    return next((change for change in farther if whole(change)), first)
 
 
 def _candidates(occurrence: Occurrence, seen: Pass, unruled: Callable[[str], tuple[str, ...]]) -> Iterator[Change]:
