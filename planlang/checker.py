@@ -188,7 +188,12 @@ def _example(cls: str, ranks: int) -> str | None:
 
 
 def report_on(
-    compiled: Compiled, capture: Callable[[], Graphs | Finding], name: str, contract: Contract = "torch"
+    compiled: Compiled,
+    capture: Callable[[], Graphs | Finding],
+    name: str,
+    contract: Contract = "torch",
+    *,
+    cures: bool = True,
 ) -> Report:
     """A report on a compiled plan.
 
@@ -197,6 +202,7 @@ def report_on(
         capture: gives that model's passes; called where the plan has no errors so far.
         name: the model's.
         contract: what the loss takes.
+        cures: whether to look for changes that cure what is found.
     """
     plan = compiled.plan
     if plan is None or has_errors(compiled.findings) or not compiled.assignments:
@@ -216,7 +222,7 @@ def report_on(
             findings.append(_failure(kind, reason, name, compiled, whole=not graphs.passes))
         for axis, ranks in sizes.items():
             if ranks > 1 and graphs.passes:
-                checked.append(check_axis(plan, assignment, graphs, axis, ranks, contract=contract))
+                checked.append(check_axis(plan, assignment, graphs, axis, ranks, contract=contract, cures=cures))
         findings += [finding for each in checked for finding in each.findings]
     findings += _coverage(compiled)
     whole = isinstance(graphs, Graphs) and not graphs.failures

@@ -13,14 +13,14 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 
-from benchmarks.property.blame import blame
+from benchmarks.property.blame import Where, blame
 from benchmarks.property.drawn import Drawn
 from benchmarks.property.judged import Judged, judged
 from benchmarks.truth.__main__ import known
@@ -55,11 +55,16 @@ def agrees(fate: str, verdict: str) -> bool:
             return fate != "right"
 
 
-def said_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What `check` says of a plan, as plain data."""
-    said = judged(Drawn.from_dict(row))
+def said_of(row: Mapping[str, Any], *, places: bool = True) -> dict[str, Any]:
+    """What `check` says of a plan, as plain data; without `places` no more than whether there is an error."""
+    said = judged(Drawn.from_dict(row), places=places)
     found = {"id": row["id"], "verdict": said.verdict, "codes": said.codes, "texts": said.texts}
-    return {**found, "placed": sorted(said.placed), "named": sorted(said.named)}
+    return {**found, "placed": sorted(said.placed), "named": sorted(said.named)} if places else found
+
+
+def placed(drawn: Drawn, said: Mapping[str, Any], smallest: Collection[str] = ()) -> Where:
+    """Where the errors of a plan stand, by what `said_of` found; see `blame`."""
+    return blame(drawn, Judged(said["verdict"], (), frozenset(said["placed"]), frozenset(said["named"])), smallest)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -81,15 +86,14 @@ def report(
         table[is_, found["verdict"]] += 1
         if not agrees(is_, found["verdict"]):
             (alarms if is_ == "right" else wrong).append({**row, "said": found})
-        known_mistake = drawn.edited or row["id"] in parts
-        if found["verdict"] == "error" and is_ != "right" and known_mistake:
-            given = Judged("error", (), frozenset(found["placed"]), frozenset(found["named"]))
-            where = blame(drawn, given, parts.get(row["id"], ()))
+        known_mistake = bool(drawn.edited or row["id"] in parts)
+        if found["verdict"] == "error" and is_ != "right" and known_mistake and "placed" in found:
+            where = placed(drawn, found, parts.get(row["id"], ()))
             places[drawn.kind if drawn.edited else "smallest part", where] += 1
             if where == "elsewhere":
                 print(json.dumps({**row, "said": found, "where": where}))
-    for each in (*wrong, *alarms):
-        print(json.dumps(each))
+    for disagreement in (*wrong, *alarms):
+        print(json.dumps(disagreement))
     print(f"\n{table.total()} plans, torch {torch.__version__}, transformers {transformers.__version__}")
     print(f"{'':<16}" + "".join(f"{verdict:>10}" for verdict in VERDICTS))
     for each in (*FATES, *(f"lone {name}" for name in FATES[1:])):
@@ -105,13 +109,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.property", description=__doc__)
     parser.add_argument("runs", type=Path, help="what `benchmarks.property.run` wrote")
     parser.add_argument("said", type=Path, help="JSON lines, one a plan")
+    parser.add_argument("--places", type=int, default=10**6, help="of how many plans errors are placed: 0.2 s each")
     parser.add_argument("--smallest", type=Path, help="what `benchmarks.property.smallest` wrote")
     arguments = parser.parse_args()
     runs, done = read(arguments.runs), known(arguments.said)
     with arguments.said.open("a") as file:
-        for row in runs:
+        for number, row in enumerate(runs):
             if row["id"] not in done:
-                file.write(json.dumps(said_of(row)) + "\n")
+                file.write(json.dumps(said_of(row, places=number < arguments.places)) + "\n")
                 file.flush()
     said = {each["id"]: each for each in read(arguments.said)}
     parts = {each["id"]: each["smallest"] for each in read(arguments.smallest)} if arguments.smallest else {}

@@ -47,10 +47,16 @@ class Judged:
     texts: tuple[str, ...] = ()
 
 
-def judged(drawn: Drawn) -> Judged:
-    """Checks a plan as written, on the real model, not on its twin."""
+def judged(drawn: Drawn, *, places: bool = True) -> Judged:
+    """Checks a plan as written, on the real model, not on its twin.
+
+    Args:
+        drawn: the plan.
+        places: whether the places of errors count, which takes several times as long: they are looked for by what
+            would cure them.
+    """
     written = Written(drawn)
-    report = checked(drawn, written)
+    report = checked(drawn, written, cures=places)
     errors = [each for each in report.findings if each.severity is Severity.ERROR]
     if not errors:
         undecided = any(each.code in _UNDECIDED for each in report.findings)
@@ -67,10 +73,10 @@ def judged(drawn: Drawn) -> Judged:
     )
 
 
-def checked(drawn: Drawn, written: Written) -> Report:
+def checked(drawn: Drawn, written: Written, *, cures: bool = True) -> Report:
     """The report on a plan."""
     tree, graphs = _model(drawn.twin, drawn.layers)
-    return report_on(written.plan.compile(tree, tp=drawn.tp), lambda: graphs, drawn.twin)
+    return report_on(written.plan.compile(tree, tp=drawn.tp), lambda: graphs, drawn.twin, cures=cures)
 
 
 class Written:
