@@ -25,7 +25,6 @@ from planlang.model.template import Graphs
 from planlang.model.tree import Kind
 from planlang.plan import ir
 from planlang.plan.styles import Skip
-from planlang.source import Place
 
 MOST_CURED = 12  # faults for which a cure is looked for
 
@@ -92,10 +91,12 @@ def check_axis(
         if change is not None:
             cured[change] = occurrence
         changes[number] = change
-    findings = [
-        wording.finding(occurrences[number], change, _left_out(assignment, change) if change else None)
-        for number, change in changes.items()
-    ]
+    findings = []
+    for number, change in changes.items():
+        entry = _left_out(assignment, change) if change else None
+        findings.append(wording.finding(occurrences[number], change, entry.place if entry else None))
+        if change and isinstance(entry, ir.Rule):  # in its place, since a new rule beside it would be one too many
+            changes[number] = replace(change, old=Applied(entry.style, entry))
     proved = prove(plan, assignment, walked, wording)
     return Checked(axis, ranks, tuple(walked), (*findings, *proved), (*changes.values(), *(None for _ in proved)))
 
@@ -158,16 +159,20 @@ def _cured(
     return replace(change, among=tuple(modules)) if change else None
 
 
-def _left_out(assignment: Assignment, change: Change) -> Place | None:
-    """Where the plan itself says that modules which need a rule are to have none: a `skip` or a `drop`."""
+def _left_out(assignment: Assignment, change: Change) -> ir.Rule | ir.Drop | None:
+    """What says in the plan itself that modules which need a rule are to have none: a `skip` or a `drop`."""
     if change.old is not None:
         return None
     for entry, found in reversed(assignment.reached):
         if isinstance(entry, ir.Drop) or (isinstance(entry, ir.Rule) and isinstance(entry.style, Skip)):
-            for number, boxes in found.items():
-                site = assignment.sites.all[number]
-                if any(star(name) in change.modules for box in boxes for name in concrete(site, box)):
-                    return entry.place
+            reached = {
+                star(name)
+                for number, boxes in found.items()
+                for box in boxes
+                for name in concrete(assignment.sites.all[number], box)
+            }
+            if reached & set(change.modules):
+                return entry
     return None
 
 
