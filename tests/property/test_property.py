@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -16,12 +17,12 @@ from benchmarks.property.drawn import EDITS, Drawn, draw_plans
 from benchmarks.property.run import outcome
 from benchmarks.truth.pool import Worker
 from planlang.analysis.flow import forward
-from planlang.analysis.flow.operators import Rule, Run, rule_of
+from planlang.analysis.flow.operators import Refusal, Rule, Run, rule_of
 from planlang.analysis.flow.operators.base import REPLICATE
 from planlang.layout import Layout
 
-TWINS = ("qwen3", "gemma3", "phi3")  # capturing a model takes longer than a dozen plans
-SEED, COUNT = 2026, 32
+TWINS = ("qwen3", "gemma3")  # capturing a model takes longer than a dozen plans
+SEED, COUNT = 1, 51
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def rows() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def said(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What `check` says of each."""
-    return [said_of(row) for row in rows]
+    return [said_of(row, places=bool(Drawn.from_dict(row).edited)) for row in rows]
 
 
 def test_the_plans_are_of_all_kinds(rows: list[dict[str, Any]]) -> None:
@@ -57,17 +58,18 @@ def test_errors_stand_at_a_rule_that_is_responsible(rows: list[dict[str, Any]], 
     assert [(drawn.edit, found["texts"]) for drawn, found in errors if placed(drawn, found) == "elsewhere"] == []
 
 
-@pytest.mark.parametrize("broken", ["linear", "scaled_dot_product_attention"])
-def test_a_broken_rule_is_noticed(rows: list[dict[str, Any]], broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a rule that takes every result for whole, something is called clean that is not."""
+def test_rules_that_refuse_nothing_are_noticed(rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    def lenient(name: str) -> Rule | None:
+        rule = rule_of(name)
+        return None if rule is None else partial(_never_refusing, rule)
 
-    def rule(name: str) -> Rule | None:
-        return _whole if name.rpartition(".")[2] == broken else rule_of(name)
-
-    monkeypatch.setattr(forward, "rule_of", rule)
+    monkeypatch.setattr(forward, "rule_of", lenient)
     said = [(fate(row), said_of(row, places=False)["verdict"]) for row in rows]
-    assert [is_ for is_, verdict in said if not agrees(is_, verdict)] != []
+    assert [is_ for is_, verdict in said if verdict == "clean" and is_ != "right"] != []
 
 
-def _whole(run: Run) -> tuple[Layout, ...]:
-    return tuple(REPLICATE for _ in run.outs)
+def _never_refusing(rule: Rule, run: Run) -> tuple[Layout, ...]:
+    try:
+        return rule(run)
+    except Refusal:
+        return tuple(REPLICATE for _ in run.outs)
