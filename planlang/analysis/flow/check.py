@@ -78,7 +78,7 @@ def check_axis(
 
     walked = walk(applied, known)
     occurrences = gather(walked)
-    wording = Wording(plan, axis, ranks, [probe for probe, _ in known], applied.keys())
+    wording = Wording(plan, axis, ranks, [probe for probe, _ in known], applied)
     cured: dict[Change, Occurrence] = {}
     changes: dict[int, Change | None] = {}
     for number, occurrence in enumerate(occurrences):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from planlang.analysis.flow.cause import Cause
+from planlang.analysis.flow.cause import Applied, Cause
 from planlang.analysis.flow.change import Change
 from planlang.analysis.flow.conflict import Conflict, Fault
 from planlang.analysis.flow.faults import Occurrence, Probe, blamed
@@ -53,14 +53,14 @@ class Wording:
         axis: the mesh axis.
         ranks: its size.
         probes: all circumstances that were looked at.
-        ruled: the modules that a rule reaches.
+        ruled: the styles of the modules that a rule reaches, by their names.
     """
 
     plan: ir.Plan
     axis: str
     ranks: int
     probes: Sequence[Probe]
-    ruled: Collection[str] = ()
+    ruled: Mapping[str, Applied] = field(default_factory=dict)
 
     def finding(self, occurrence: Occurrence, change: Change | None = None, left_out: Place | None = None) -> Finding:
         """One finding for a fault.
@@ -106,10 +106,15 @@ class Wording:
             message=message,
             place=place,
             label=_label(cause, occurrence.layers),
-            related=_related(place, conflict.tensors),
+            related=_related(place, (*_causes(conflict.tensors), *self._own(conflict))),
             notes=tuple(notes),
             help=help or _HELP.get(conflict.fault, ""),
         )
+
+    def _own(self, conflict: Conflict) -> Iterator[Cause]:
+        """The rule of the module in which it goes wrong."""
+        if conflict.module in self.ruled:
+            yield Cause(conflict.module, self.ruled[conflict.module])
 
     def _message(self, occurrence: Occurrence, conflict: Conflict) -> str:
         where = module_text(conflict.module, occurrence.layers, occurrence.modules)
@@ -211,12 +216,16 @@ def _label(cause: Cause | None, layers: Iterable[str]) -> str:
     return f"`{star(cause.module) if many else cause.module}` is {style_text(cause.applied.style)}"
 
 
-def _related(place: Place | None, tensors: Iterable[Tensor]) -> tuple[Related, ...]:
+def _causes(tensors: Iterable[Tensor]) -> Iterator[Cause]:
+    return (cause for tensor in tensors for cause in (tensor.cause, tensor.origin) if cause)
+
+
+def _related(place: Place | None, causes: Iterable[Cause]) -> tuple[Related, ...]:
     """The other rules involved."""
     found: dict[Place, Related] = {}
-    for cause in (cause for tensor in tensors for cause in (tensor.cause, tensor.origin)):
+    for cause in causes:
         other = _place(cause)
-        if cause and other and other != place:
+        if other and other != place:
             found.setdefault(other, Related(place=other, message=f"the rule of `{star(cause.module)}`"))
     return tuple(found.values())
 

@@ -29,8 +29,8 @@ def for_reader(conflict: Conflict, seen: Pass) -> Iterator[Change]:
     if enters is None or enters.claim is None:
         return
     layout = from_last(enters.claim, len(enters.shape))
-    if applied.style.in_ != layout:
-        yield Change((star(conflict.module),), replace(applied.style, in_=layout), applied)
+    styles = (replace(applied.style, in_=layout), Colwise(in_=layout, local=applied.style.local))
+    yield from (Change((star(conflict.module),), each, applied) for each in styles if each != applied.style)
 
 
 def for_missing(occurrence: Occurrence, conflict: Conflict, seen: Pass) -> Iterator[Change]:
