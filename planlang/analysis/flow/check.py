@@ -93,9 +93,11 @@ def check_axis(
         changes[number] = change
     findings = []
     for number, change in changes.items():
-        entry = _left_out(assignment, change) if change else None
+        entry, alone = _left_out(assignment, change)
         findings.append(wording.finding(occurrences[number], change, entry.place if entry else None))
-        if change and isinstance(entry, ir.Rule):  # in its place, since a new rule beside it would be one too many
+        if (
+            change and alone and isinstance(entry, ir.Rule)
+        ):  # in its place, since a new rule beside it would be one too many
             changes[number] = replace(change, old=Applied(entry.style, entry))
     proved = prove(plan, assignment, walked, wording)
     return Checked(axis, ranks, tuple(walked), (*findings, *proved), (*changes.values(), *(None for _ in proved)))
@@ -159,10 +161,14 @@ def _cured(
     return replace(change, among=tuple(modules)) if change else None
 
 
-def _left_out(assignment: Assignment, change: Change) -> ir.Rule | ir.Drop | None:
-    """What says in the plan itself that modules which need a rule are to have none: a `skip` or a `drop`."""
-    if change.old is not None:
-        return None
+def _left_out(assignment: Assignment, change: Change | None) -> tuple[ir.Rule | ir.Drop | None, bool]:
+    """What says in the plan itself that modules which need a rule are to have none: a `skip` or a `drop`.
+
+    Returns:
+        It, and whether it says so of no other modules.
+    """
+    if change is None or change.old is not None:
+        return None, False
     for entry, found in reversed(assignment.reached):
         if isinstance(entry, ir.Drop) or (isinstance(entry, ir.Rule) and isinstance(entry.style, Skip)):
             reached = {
@@ -172,8 +178,8 @@ def _left_out(assignment: Assignment, change: Change) -> ir.Rule | ir.Drop | Non
                 for name in concrete(assignment.sites.all[number], box)
             }
             if reached & set(change.modules):
-                return entry
-    return None
+                return entry, reached <= set(change.modules)
+    return None, False
 
 
 def _touches(change: Change, what: Conflict | Wrong) -> bool:
