@@ -149,7 +149,7 @@ def _check(
         tree = _tree(model, cls)
         name = model if isinstance(model, str) else tree.name
         graphs = partial(_graphs, model, cls or tree.cls, example_inputs)
-        return (_on(plan.compile(tree, tp=tp), graphs, name, contract),)
+        return (report_on(plan.compile(tree, tp=tp), graphs, name, contract),)
     compiled = plan.compile(None, tp=tp)
     if compiled.plan is None or has_errors(compiled.findings):
         return (Report("", {}, compiled.findings),)
@@ -165,7 +165,7 @@ def _check(
             reports.append(Report(each, {"tp": ranks}, (*compiled.findings, finding)))
             continue
         tree = catalog.tree(entry, each)
-        reports.append(_on(plan.compile(tree, tp=tp), partial(_graphs, entry, each), entry, contract))
+        reports.append(report_on(plan.compile(tree, tp=tp), partial(_graphs, entry, each), entry, contract))
     return tuple(reports)
 
 
@@ -187,7 +187,23 @@ def _example(cls: str, ranks: int) -> str | None:
     return next((entry.name for entry in (*fitting, *entries)), None)
 
 
-def _on(compiled: Compiled, capture: Callable[[], Graphs | Finding], name: str, contract: Contract) -> Report:
+def report_on(
+    compiled: Compiled,
+    capture: Callable[[], Graphs | Finding],
+    name: str,
+    contract: Contract = "torch",
+    *,
+    cures: bool = True,
+) -> Report:
+    """A report on a compiled plan.
+
+    Args:
+        compiled: the plan, compiled for one model.
+        capture: gives that model's passes; called where the plan has no errors so far.
+        name: the model's.
+        contract: what the loss takes.
+        cures: whether to look for changes that cure what is found.
+    """
     plan = compiled.plan
     if plan is None or has_errors(compiled.findings) or not compiled.assignments:
         return Report(name, dict(compiled.settings.sizes), compiled.findings)
@@ -206,7 +222,7 @@ def _on(compiled: Compiled, capture: Callable[[], Graphs | Finding], name: str, 
             findings.append(_failure(kind, reason, name, compiled, whole=not graphs.passes))
         for axis, ranks in sizes.items():
             if ranks > 1 and graphs.passes:
-                checked.append(check_axis(plan, assignment, graphs, axis, ranks, contract=contract))
+                checked.append(check_axis(plan, assignment, graphs, axis, ranks, contract=contract, cures=cures))
         findings += [finding for each in checked for finding in each.findings]
     findings += _coverage(compiled)
     whole = isinstance(graphs, Graphs) and not graphs.failures

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from planlang import resources
-from planlang.analysis.flow.fixes import Change
+from planlang.analysis.flow.change import Change
 from planlang.checker import Report
 from planlang.diagnostics import codes
 from planlang.diagnostics.codes import Code, Severity

@@ -39,6 +39,8 @@ class Case:
         tp: ranks.
         batch: sequences.
         length: tokens in a sequence.
+        masked: whether a padding mask hides something.
+        micro_batches: in how many parts, one after the other, the batch is run.
         retie: whether ties are restored after applying.
         styles: the style of each ruled module, as the language writes it, by its full name.
         kind: how the plan was made; not part of the name.
@@ -51,6 +53,8 @@ class Case:
     tp: int = 2
     batch: int = 3
     length: int = 10
+    masked: bool = False
+    micro_batches: int = 1
     retie: bool = True
     styles: dict[str, str]
     kind: str = ""
@@ -60,6 +64,9 @@ class Case:
     def id(self) -> str:
         """The same for the same case in every run."""
         content = {key: value for key, value in asdict(self).items() if key not in ("kind", "edit")}
+        for key, usual in (("masked", False), ("micro_batches", 1)):  # younger than most names
+            if content[key] == usual:
+                del content[key]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     def as_dict(self) -> dict[str, Any]:

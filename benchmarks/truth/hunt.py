@@ -13,6 +13,7 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -69,18 +70,11 @@ def _style(name: str, cls: str, draw: random.Random) -> Style:
 
 
 def drawn(draw: random.Random) -> Case:
-    """A right plan in which some entries are dropped, and some are replaced or added."""
-    edits, plans, twins = shared("edits"), shared("plans"), shared("twins")
+    """A case of any plan."""
+    plans, twins = shared("plans"), shared("twins")
     twin, layers = _choice(TWINS, draw), 2 if draw.random() < 0.08 else 1
     classes = twins.module_names(twin, layers)
-    base = draw.choice(sorted(plans.right_plans(twin)))
-    plan = dict(plans.right_plans(twin)[base])
-    if draw.random() < 0.25:
-        plan = {key: style for key, style in plan.items() if draw.random() < 0.7}
-    sites = edits.sites(classes)
-    for key in draw.sample(sites, min(draw.choice(CHANGES), len(sites))):
-        name = next(iter(plans.expand({key: Colwise()}, classes)))
-        plan[key] = _style(name, classes[name], draw)
+    base, plan = any_plan(twin, classes, draw)
     styles = plans.expand(plan, classes)
     batch, length = draw.choice(SHAPES)
     return Case(
@@ -94,6 +88,20 @@ def drawn(draw: random.Random) -> Case:
         kind="hunt",
         edit=base,
     )
+
+
+def any_plan(twin: str, classes: Mapping[str, str], draw: random.Random) -> tuple[str, dict[str, Style]]:
+    """The name of a right plan, and that plan with some entries dropped, and some replaced or added."""
+    edits, plans = shared("edits"), shared("plans")
+    base = draw.choice(sorted(plans.right_plans(twin)))
+    plan = dict(plans.right_plans(twin)[base])
+    if draw.random() < 0.25:
+        plan = {key: style for key, style in plan.items() if draw.random() < 0.7}
+    sites = edits.sites(classes)
+    for key in draw.sample(sites, min(draw.choice(CHANGES), len(sites))):
+        name = next(iter(plans.expand({key: Colwise()}, classes)))
+        plan[key] = _style(name, classes[name], draw)
+    return base, plan
 
 
 def main() -> None:

@@ -22,7 +22,15 @@ def run(case: Case) -> dict[str, Any]:
     """The outcome of a case as plain data."""
     right = truth_of(case)
     styles = {name: style_of(text) for name, text in case.styles.items()}
-    return simulate(make_of(case), styles, case.tp, right.inputs, retie=case.retie, right=right).as_dict()
+    return simulate(
+        make_of(case),
+        styles,
+        case.tp,
+        right.inputs,
+        retie=case.retie,
+        right=right,
+        micro_batches=case.micro_batches,
+    ).as_dict()
 
 
 def make_of(case: Case) -> Callable[[], nn.Module]:
@@ -32,9 +40,9 @@ def make_of(case: Case) -> Callable[[], nn.Module]:
 
 def truth_of(case: Case) -> Truth:
     """What the unsharded model of a case computes; once for all its plans."""
-    key = (case.twin, case.layers, case.attention, case.batch, case.length)
+    key = (case.twin, case.layers, case.attention, case.batch, case.length, case.masked)
     if key not in _truths:
-        inputs = shared("twins").inputs(case.twin, batch=case.batch, length=case.length)
+        inputs = shared("twins").inputs(case.twin, batch=case.batch, length=case.length, masked=case.masked)
         _truths[key] = truth(make_of(case), inputs)
     return _truths[key]
 

@@ -125,9 +125,15 @@ class Leave:
     outs: tuple[Argument, ...]
 
 
+FLOAT = "float"
+
+
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The code compared a size, or asked a tensor for its value, and went on by the answer."""
+    """The code compared a size, or asked a tensor for its value, and went on by the answer.
+
+    Or it made a float of a size, whose way is not followed further: then `op` is `FLOAT` and `left` the size.
+    """
 
     op: str
     left: Argument

@@ -169,13 +169,29 @@ class Tracer(TorchFunctionMode):
                 self._signatures[module] = signature(module, self.notes.names, name)
                 run = self._layer_forward
             module.forward = partial(run, module, name, module.forward)
+        functions: Any = torch.autograd.Function
+        apply = vars(functions)["apply"]
+        functions.apply = classmethod(partial(self._function, apply.__func__))
         try:
             yield
         finally:
+            functions.apply = apply
             for module, own in before.items():
                 del module.__dict__["forward"]
                 if own is not None:  # a forward of this object alone, which some libraries put there
                     module.__dict__["forward"] = own
+
+    def _function(self, apply: Callable[..., Any], cls: type, *args: Any, **kwargs: Any) -> Any:
+        """An autograd function with a backward of its own is one operator, for which there is no rule."""
+        notes = self.notes
+        if notes.paused:
+            return apply(cls, *args, **kwargs)
+        before, named = tuple(notes.encode(each) for each in args), notes.keywords(kwargs)
+        with notes.quiet():
+            result = apply(cls, *_plain(args), **_plain(kwargs))
+        outs = tuple(notes.result(each) for each in tree_flatten(result)[0] if isinstance(each, torch.Tensor))
+        notes.note(Op(f"torch.autograd.{cls.__name__}", before, named, outs))
+        return result
 
     def _forward(self, module: nn.Module, name: str, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         notes = self.notes

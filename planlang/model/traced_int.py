@@ -1,4 +1,8 @@
-"""Integers that were read off a tensor's shape: arithmetic keeps their origin, comparisons are noted as guards."""
+"""Integers that were read off a tensor's shape.
+
+Arithmetic keeps their origin. Comparisons are noted as guards, and so is where one becomes a float, but for what Python
+computes without asking: `1.0 / length`, where the float comes first.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from planlang.model.graph import Argument, Arithmetic, Event, Expression, Guard, Size
+from planlang.model.graph import FLOAT, Argument, Arithmetic, Event, Expression, Guard, Size
 
 
 class Notes(Protocol):
@@ -38,6 +42,26 @@ class TracedInt(int):
     def __bool__(self) -> bool:
         return bool(self != 0)  # which notes a guard
 
+    def __float__(self) -> float:
+        return float(self._left())
+
+    def __truediv__(self, other: float) -> float:
+        return self._left() / other
+
+    def __rtruediv__(self, other: float) -> float:
+        return other / self._left()
+
+    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+        return pow(self._left(), other, modulo)
+
+    def __rpow__(self, other: Any, modulo: Any = None) -> Any:
+        return pow(other, self._left(), modulo)
+
+    def _left(self) -> int:
+        """The number as it leaves what is followed, which is noted."""
+        self.notes.note(Guard(FLOAT, as_argument(self), None, True))
+        return int(self)
+
     def __divmod__(self, other: int) -> tuple[int, int]:
         return self // other, self % other
 
@@ -51,9 +75,11 @@ def as_argument(number: int) -> Argument:
 
 
 def _arithmetic(
-    symbol: Any, function: Callable[[int, int], int], *, swapped: bool
+    symbol: Any, function: Callable[[Any, Any], Any], *, swapped: bool
 ) -> Callable[[TracedInt, object], Any]:
     def compute(self: TracedInt, other: object) -> Any:
+        if isinstance(other, float):  # never `swapped`: see above
+            return function(self._left(), other)
         if not isinstance(other, int) or isinstance(other, bool):
             return NotImplemented
         mine, theirs = self.origin, other.origin if isinstance(other, TracedInt) else int(other)

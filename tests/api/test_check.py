@@ -35,6 +35,35 @@ class Deciding(Pair):
         return super().forward(x) if y.sum().item() > 0 else x
 
 
+class Twice(torch.autograd.Function):
+    """Doubles, with a backward of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        return 2 * gradients[0]
+
+
+class Doubled(Pair):
+    """Its code has an autograd function."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.down(Twice.apply(self.up(x)))  # type: ignore[no-untyped-call]
+        return y
+
+
+class Scaled(Pair):
+    """Its code computes with a width as a float."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.up(x)
+        z: Tensor = self.down(y / y.shape[-1] ** 0.5)
+        return z
+
+
 class Plain(nn.Module):
     """No linear layer."""
 
@@ -48,7 +77,7 @@ class Plain(nn.Module):
 
 
 def plan(rules: str) -> planlang.Plan:
-    return planlang.loads(f"plan mine for Pair, Deciding, Plain\n\n{rules}")
+    return planlang.loads(f"plan mine for Pair, Deciding, Plain, Doubled, Scaled\n\n{rules}")
 
 
 def codes(reports: tuple[planlang.Report, ...]) -> list[str]:
@@ -85,6 +114,30 @@ def test_code_that_looks_at_data_is_not_called_right_where_each_rank_has_a_part(
     (report,) = planlang.check(plan(RIGHT), Deciding(), tp=2, example_inputs=INPUT)
     assert not report.ok
     assert not report.proved
+
+
+def test_a_backward_of_its_own_is_not_known_where_each_rank_has_a_part() -> None:
+    (report,) = planlang.check(plan(RIGHT), Doubled(), tp=2, example_inputs=INPUT)
+    assert "PLN4014" in codes((report,))
+    assert not report.proved
+    (whole,) = planlang.check(plan("up: colwise(out=replicate)\n"), Doubled(), tp=2, example_inputs=INPUT)
+    assert whole.proved
+
+
+def test_a_length_that_becomes_a_float_is_another_one_where_each_rank_has_a_part() -> None:
+    (report,) = planlang.check(plan(RIGHT), Scaled(), tp=2, example_inputs=INPUT)
+    assert codes((report,)) == ["PLN4010"]
+    (whole,) = planlang.check(plan("up: colwise(out=replicate)\n"), Scaled(), tp=2, example_inputs=INPUT)
+    assert whole.proved
+
+
+@pytest.mark.parametrize("limit", [None, 1.0])
+def test_an_embedding_with_a_largest_norm_is_not_known(limit: float | None) -> None:
+    table = nn.Sequential(nn.Embedding(8, 4, max_norm=limit))
+    split = planlang.loads("plan mine for Sequential\n\n0: rowwise(in=replicate)\n")
+    (report,) = planlang.check(split, table, tp=2, example_inputs=(torch.arange(6).view(2, 3),))
+    assert report.proved == (limit is None)
+    assert ("PLN4014" in codes((report,))) == (limit is not None)
 
 
 def test_a_model_without_a_linear_layer() -> None:

@@ -87,6 +87,21 @@ def test_an_inherited_rule_is_replaced_in_the_plan_itself(plan: Path) -> None:
     assert plan.read_text().splitlines()[-1] == "*.self_attn.o_proj: rowwise"
 
 
+@pytest.mark.parametrize(
+    ("base", "mistake", "cure"),
+    [
+        ("qwen", "*.self_attn.k_proj:    skip\n", "*.self_attn.k_proj:    colwise\n"),
+        ("qwen_sequence", "drop model.norm\n", "drop model.norm\n\nmodel.norm:    sequence\n"),
+        ("qwen_sequence", "lm_head:    colwise(local=false)\n", "lm_head:    colwise(in=shard(1), local=false)\n"),
+    ],
+)
+def test_a_mistake_in_an_extending_plan_is_cured_where_it_is(plan: Path, base: str, mistake: str, cure: str) -> None:
+    head = f'plan mine for Qwen3ForCausalLM\n\nextends "{base}"\n\n'
+    plan.write_text(head + mistake)
+    assert run(["check", "mine.plan", *QWEN3, "--tp", "4", "--fix"]) == 0
+    assert "".join(plan.read_text().split()) == "".join((head + cure).split())
+
+
 def test_a_rule_inside_a_condition_is_changed_there(plan: Path) -> None:
     inside = FORGOTTEN.replace(
         "*.self_attn.o_proj:        rowwise",
@@ -196,8 +211,15 @@ def test_a_plan_that_cannot_be_written_is_said_to_be_so(plan: Path, capsys: pyte
     assert "PLN0006" in capsys.readouterr().out
 
 
+def test_a_rule_is_written_in_place_of_a_skip(plan: Path) -> None:
+    plan.write_text(f"{FORGOTTEN}{NORMS}\noverride *.self_attn.{{k,v}}_proj: skip\n")
+    assert run(["check", "mine.plan", *QWEN3, "--fix"]) == 0
+    assert "override *.self_attn.{k,v}_proj: colwise\n" in plan.read_text()
+
+
 def test_no_fix_makes_a_plan_that_does_not_compile(plan: Path) -> None:
-    skipped = f"{FORGOTTEN}{NORMS}\noverride *.self_attn.{{k,v}}_proj: skip\n"
+    """The skip is for more modules than the rule that is missing, and a rule beside it would be one too many."""
+    skipped = f"{FORGOTTEN}{NORMS}\noverride *.{{self_attn.v_proj,mlp.act_fn}}: skip\n"
     plan.write_text(skipped)
     assert run(["check", "mine.plan", *QWEN3, "--fix"]) == 1
     assert plan.read_text() == skipped

@@ -12,6 +12,7 @@ from planlang.analysis.flow.words import and_list, module_text, together
 from planlang.layout import Partial, Replicate, Shard
 from planlang.plan.styles import Colwise, Replicated, Rowwise, Sequence, Style
 from tests.flow.test_agreement import ATTENTION, base, walked
+from tests.simulate import plans, twins
 
 LAYER = "model.layers.0"
 
@@ -102,3 +103,13 @@ def test_names_are_put_together() -> None:
     assert and_list([]) == ""
     assert module_text("", []) == "the model"
     assert module_text("model.layers.3.mlp", ["model.layers.3", "model.layers.4"]) == "`model.layers.*.mlp` (2 layers)"
+
+
+def test_what_fails_for_lone_tokens_hides_no_fault_of_the_backward_pass() -> None:
+    """The tied weight lies as the embedding has it, and the gradient of the head's uneven parts is left with gaps."""
+    styles = dict(plans.expand(plans.right_plans("gemma3")["sequence"], twins.module_names("gemma3")))
+    styles["lm_head"] = Rowwise(out=Shard(1), local=False)
+    sizes = Probe("plain", 3, 10), Probe("plain", 3, 7), Probe("step", 3, 1)
+    found = gather([(each, walked("gemma3", styles, 2, each.batch, each.length)) for each in sizes])
+    conflicts = [(each.what.backward, each.seen) for each in found if isinstance(each.what, Conflict)]
+    assert (True, [sizes[1]]) in conflicts

@@ -1,4 +1,5 @@
 import copy
+import math
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +7,7 @@ from typing import Any
 import pytest
 
 from planlang.model.formulas import Formula, Inexpressible, fit
-from planlang.model.graph import Arithmetic, Dim, Event, Guard, Size
+from planlang.model.graph import FLOAT, Arithmetic, Dim, Event, Guard, Size
 from planlang.model.traced_int import TracedInt, as_argument
 
 SETTINGS = ((3, 10), (5, 14), (4, 22))
@@ -55,6 +56,23 @@ def test_comparisons_are_noted(ask: Callable[[TracedInt], Any], op: str, other: 
     notes = Notes()
     ask(TracedInt(10, HERE, notes))
     assert notes.events == [Guard(op, Size(10, HERE), other, answer)]
+
+
+@pytest.mark.parametrize(
+    ("make", "number"),
+    [
+        (lambda n: n / 4, 2.5),
+        (lambda n: 5 / n, 0.5),
+        (lambda n: n**0.5, 10**0.5),
+        (lambda n: 2**n, 1024),
+        (lambda n: n * 0.5, 5.0),
+        (lambda n: math.sqrt(n), 10**0.5),
+    ],
+)
+def test_floats_of_it_are_noted(make: Callable[[TracedInt], Any], number: float) -> None:
+    notes = Notes()
+    assert make(TracedInt(10, HERE, notes)) == number
+    assert notes.events == [Guard(FLOAT, Size(10, HERE), None, True)]
 
 
 def test_it_is_an_integer_in_all_else() -> None:

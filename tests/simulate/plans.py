@@ -19,6 +19,10 @@ WHOLE, COLUMNS, TOKENS = Replicate(), Shard(-1), Shard(1)
 
 _NORMS = ("input_layernorm", "post_attention_layernorm")
 _GEMMA_NORMS = (*_NORMS, "pre_feedforward_layernorm", "post_feedforward_layernorm")
+_FAMILY_NORMS = {
+    "gemma3": _GEMMA_NORMS,
+    "olmo2": ("post_attention_layernorm", "post_feedforward_layernorm"),
+}
 # Where the heads are when their norm sees them: `[batch, tokens, heads, head]`, Gemma `[batch, heads, tokens, head]`.
 _HEAD_DIM = {"qwen3": 2, "gemma3": 1}
 
@@ -32,7 +36,7 @@ def right_plans(twin: str) -> dict[str, Plan]:
     """Plans that are right for a twin at 2 and at 4 ranks and any batch, if ties are restored; by name."""
     if family(twin) == "phi3":
         return _for_score(twin, _packed())
-    if twin.startswith("qwen3_one_kv"):
+    if twin.startswith(("qwen3_one_kv", "olmo2", "stablelm")):  # these take all heads at once
         return {"gathered": _gathered(twin)}
     row, stable = _row(twin), _stable(twin)
     found = {
@@ -68,7 +72,7 @@ def expand(plan: Plan, names: Iterable[str]) -> Plan:
 
 def norms(twin: str) -> tuple[str, ...]:
     """Patterns of the norms on the residual stream."""
-    return (*(f"{LAYER}.{name}" for name in (_GEMMA_NORMS if family(twin) == "gemma3" else _NORMS)), NORM)
+    return (*(f"{LAYER}.{name}" for name in _FAMILY_NORMS.get(family(twin), _NORMS)), NORM)
 
 
 def _projections(twin: str, inner: Layout, out: Style) -> Plan:

@@ -38,6 +38,7 @@ class Twin:
 _HEADS = {"head_dim": 8}
 _GEMMA = _HEADS | {"query_pre_attn_scalar": 8, "sliding_window": 4}
 _MOE = _HEADS | {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "norm_topk_prob": True}
+_MULTIPLIERS = {"embedding_multiplier": 3.0, "residual_multiplier": 0.7, "logits_scaling": 2.0}
 TWINS: dict[str, Twin] = {
     "qwen2": Twin(cls="Qwen2ForCausalLM", config="Qwen2Config"),
     "qwen2_tied": Twin(cls="Qwen2ForCausalLM", config="Qwen2Config", sizes={"tie_word_embeddings": True}),
@@ -50,6 +51,9 @@ TWINS: dict[str, Twin] = {
     "gemma3": Twin(cls="Gemma3ForCausalLM", config="Gemma3TextConfig", sizes=_GEMMA),
     "phi3": Twin(cls="Phi3ForCausalLM", config="Phi3Config"),
     "qwen3_moe": Twin(cls="Qwen3MoeForCausalLM", config="Qwen3MoeConfig", sizes=_MOE),
+    "granite": Twin(cls="GraniteForCausalLM", config="GraniteConfig", sizes=_MULTIPLIERS),
+    "stablelm": Twin(cls="StableLmForCausalLM", config="StableLmConfig", sizes={"use_qkv_bias": True}),
+    "olmo2": Twin(cls="Olmo2ForCausalLM", config="Olmo2Config"),
 }
 # The same with a vocabulary that neither 4 nor 8 ranks divide.
 TWINS |= {
@@ -120,11 +124,18 @@ def _norm(self: Any, x: Tensor) -> Tensor:
     return scaled
 
 
-def inputs(name: str, *, batch: int = 3, length: int = LENGTH, seed: int = 7) -> Inputs:
-    """Random tokens ``[batch, length]`` for a twin, none of them padding."""
+def inputs(name: str, *, batch: int = 3, length: int = LENGTH, masked: bool = False, seed: int = 7) -> Inputs:
+    """Random tokens ``[batch, length]`` for a twin, none of them padding.
+
+    With `masked` there is a padding mask too, which hides the first tokens of every other sequence.
+    """
     source = torch.Generator().manual_seed(seed)
     vocabulary = TWINS[name].sizes.get("vocab_size", VOCABULARY)
-    return {"input_ids": torch.randint(2, vocabulary, (batch, length), generator=source)}
+    found = {"input_ids": torch.randint(2, vocabulary, (batch, length), generator=source)}
+    if masked:
+        found["attention_mask"] = torch.ones(batch, length, dtype=torch.long)
+        found["attention_mask"][1::2, : max(length // 3, 1)] = 0
+    return found
 
 
 def module_names(name: str, layers: int = 1) -> dict[str, str]:

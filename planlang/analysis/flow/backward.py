@@ -150,7 +150,7 @@ class _Walk:
                 strides.check_reshape(step.operator, out, gradient.claim, gradient.gaps, step.operands[0].shape)
         except Conflict as conflict:
             conflict.module, conflict.operator = step.module, step.operator
-            conflict.text = f"in the backward pass {conflict.text}"
+            conflict.text, conflict.backward = f"in the backward pass {conflict.text}", True
             self._frame.record(conflict)
             for x in step.ins:
                 self._give(x, Gradient(None, x.claim), None)

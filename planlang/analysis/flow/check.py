@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from planlang.analysis.assign import Assignment
 from planlang.analysis.flow.applied import applied_styles
 from planlang.analysis.flow.cause import Applied
+from planlang.analysis.flow.change import Change
 from planlang.analysis.flow.conflict import Conflict
 from planlang.analysis.flow.expectations import prove
 from planlang.analysis.flow.faults import Occurrence, Probe, gather, involved_causes, probes, spots
 from planlang.analysis.flow.findings import Wording
-from planlang.analysis.flow.fixes import Change, cure
+from planlang.analysis.flow.fixes import cure
 from planlang.analysis.flow.gradients import Wrong
 from planlang.analysis.flow.passes import Contract, Pass, run
 from planlang.analysis.flow.setup import Setup
@@ -23,6 +24,7 @@ from planlang.model.graph import Graph
 from planlang.model.template import Graphs
 from planlang.model.tree import Kind
 from planlang.plan import ir
+from planlang.plan.styles import Skip
 
 MOST_CURED = 12  # faults for which a cure is looked for
 
@@ -76,17 +78,29 @@ def check_axis(
 
     walked = walk(applied, known)
     occurrences = gather(walked)
-    wording = Wording(plan, axis, ranks, [probe for probe, _ in known], applied.keys())
-    changes: list[Change | None] = []
-    findings = []
+    wording = Wording(plan, axis, ranks, [probe for probe, _ in known], applied)
+    cured: dict[Change, Occurrence] = {}
+    changes: dict[int, Change | None] = {}
     for number, occurrence in enumerate(occurrences):
         change = None
         if cures and number < MOST_CURED and not occurrence.unknown:
             change = _cured(occurrence, walked, known, applied, assignment, walk)
-        changes.append(change)
-        findings.append(wording.finding(occurrence, change.text if change else ""))
+        if change in cured:
+            cured[change].also.append(occurrence)  # one mistake
+            continue
+        if change is not None:
+            cured[change] = occurrence
+        changes[number] = change
+    findings = []
+    for number, change in changes.items():
+        entry, alone = _left_out(assignment, change)
+        findings.append(wording.finding(occurrences[number], change, entry.place if entry else None))
+        if (
+            change and alone and isinstance(entry, ir.Rule)
+        ):  # in its place, since a new rule beside it would be one too many
+            changes[number] = replace(change, old=Applied(entry.style, entry))
     proved = prove(plan, assignment, walked, wording)
-    return Checked(axis, ranks, tuple(walked), (*findings, *proved), (*changes, *(None for _ in proved)))
+    return Checked(axis, ranks, tuple(walked), (*findings, *proved), (*changes.values(), *(None for _ in proved)))
 
 
 def _graphs(graphs: Graphs, ranks: int) -> Iterator[tuple[Probe, Graph]]:
@@ -121,6 +135,10 @@ def _cured(
     modules = _modules(assignment)
     tree = assignment.sites.tree
 
+    def whole(change: Change) -> bool:
+        after = change.apply(applied, modules)
+        return not any(spots(walk(after, [each])) for each in known)  # most fail in the first
+
     def check(change: Change) -> bool:
         after = spots(walk(change.apply(applied, modules), chosen))
         new = [what for spot, what in after.items() if spot not in before]
@@ -139,8 +157,29 @@ def _cured(
         return tuple(star(name) for name, each in among if each.kind is Kind.LINEAR and name not in applied)
 
     seen = next(each for probe, each in walked if probe == occurrence.probe)
-    change = cure(occurrence, seen, check, unruled)
+    change = cure(occurrence, seen, check, whole, unruled)
     return replace(change, among=tuple(modules)) if change else None
+
+
+def _left_out(assignment: Assignment, change: Change | None) -> tuple[ir.Rule | ir.Drop | None, bool]:
+    """What says in the plan itself that modules which need a rule are to have none: a `skip` or a `drop`.
+
+    Returns:
+        It, and whether it says so of no other modules.
+    """
+    if change is None or change.old is not None:
+        return None, False
+    for entry, found in reversed(assignment.reached):
+        if isinstance(entry, ir.Drop) or (isinstance(entry, ir.Rule) and isinstance(entry.style, Skip)):
+            reached = {
+                star(name)
+                for number, boxes in found.items()
+                for box in boxes
+                for name in concrete(assignment.sites.all[number], box)
+            }
+            if reached & set(change.modules):
+                return entry, reached <= set(change.modules)
+    return None, False
 
 
 def _touches(change: Change, what: Conflict | Wrong) -> bool:

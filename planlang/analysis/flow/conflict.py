@@ -40,6 +40,7 @@ class Conflict(Exception):
         operator: the operator's name; empty at a boundary.
         cause: the rule to blame, where it is not that of the first tensor.
         sized: the tensors whose shapes gave the operator its sizes.
+        backward: whether it goes wrong in the backward pass.
     """
 
     fault: Fault
@@ -50,6 +51,7 @@ class Conflict(Exception):
     operator: str = ""
     cause: Cause | None = field(default=None)
     sized: tuple[Tensor, ...] = ()
+    backward: bool = False
 
     def __hash__(self) -> int:
         return id(self)

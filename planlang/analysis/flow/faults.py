@@ -136,16 +136,22 @@ def spots(passes: Iterable[tuple[Probe, Pass]]) -> dict[tuple[object, ...], Conf
 def _roots(found: list[Occurrence]) -> list[Occurrence]:
     """Without what only follows from another fault: what other rules make of what a rule to blame has made.
 
-    Where the forward pass goes wrong, contributions to a gradient do not add up behind it either. Faults in the forward
-    pass for which one rule is to blame are one mistake.
+    In a pass that goes wrong forward, contributions to a gradient do not add up behind it either, and what is not known
+    there cannot be followed back through other layers. Faults in the forward pass for which one rule is to blame are
+    one mistake.
     """
-    forward = any(isinstance(each.what, Conflict) and not each.unknown for each in found)
+    conflicts = [(each.what, each.seen) for each in found if isinstance(each.what, Conflict) and not each.unknown]
+    broken = {probe for _, seen in conflicts for probe in seen}
+    error = any(probe.length != 1 for probe in broken)  # else all of them are warnings, which hide no error
+    forward = {probe for what, seen in conflicts if not what.backward for probe in seen}
     first: dict[object, Occurrence] = {}
     kept: list[Occurrence] = []
     for each in found:
         if isinstance(each.what, Wrong):
-            if not (forward and each.what.kind in ("differs", "claim")):
+            if each.what.kind not in ("differs", "claim") or not (error or broken.issuperset(each.seen)):
                 kept.append(each)
+            continue
+        if each.what.backward and forward.issuperset(each.seen):
             continue
         rule = _rule(blamed(each.what))
         if each.unknown or rule is None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from planlang.analysis.flow.cause import Cause
+from planlang.analysis.flow.cause import Applied, Cause
+from planlang.analysis.flow.change import Change
 from planlang.analysis.flow.conflict import Conflict, Fault
 from planlang.analysis.flow.faults import Occurrence, Probe, blamed
 from planlang.analysis.flow.gradients import Wrong
@@ -52,20 +53,44 @@ class Wording:
         axis: the mesh axis.
         ranks: its size.
         probes: all circumstances that were looked at.
-        ruled: the modules that a rule reaches.
+        ruled: the styles of the modules that a rule reaches, by their names.
     """
 
     plan: ir.Plan
     axis: str
     ranks: int
     probes: Sequence[Probe]
-    ruled: Collection[str] = ()
+    ruled: Mapping[str, Applied] = field(default_factory=dict)
 
-    def finding(self, occurrence: Occurrence, help: str = "") -> Finding:
-        """One finding for a fault; `help` says what to write instead."""
+    def finding(self, occurrence: Occurrence, change: Change | None = None, left_out: Place | None = None) -> Finding:
+        """One finding for a fault.
+
+        Args:
+            occurrence: the fault.
+            change: what cures it; the finding is placed at the rule that it changes.
+            left_out: where the plan says that the modules which get a rule by this change have none.
+        """
+        help = change.text if change else ""
         if isinstance(occurrence.what, Conflict):
-            return self._conflict(occurrence, occurrence.what, help)
-        return self._wrong(occurrence, occurrence.what, help)
+            found = self._conflict(occurrence, occurrence.what, help)
+        else:
+            found = self._wrong(occurrence, occurrence.what, help)
+        old = change.old if change else None
+        place = old.rule.place if old and old.rule else left_out
+        if change is None or place is None or place == found.place:
+            return found
+        label = f"`{change.modules[0]}` is {style_text(old.style)}" if old else ""
+        shown = self._blamed(occurrence, found)
+        related = [each for each in (*shown, *found.related) if each.place != place]
+        return replace(found, place=place, label=label, related=tuple(related))
+
+    def _blamed(self, occurrence: Occurrence, finding: Finding) -> Iterator[Related]:
+        """The rule that a fault shows at, where the finding is placed at another."""
+        what = occurrence.what
+        cause = blamed(what) if isinstance(what, Conflict) else what.cause or (what.split.cause if what.split else None)
+        place = _place(cause)
+        if cause and place is not None and place == finding.place:
+            yield Related(place=place, message=f"the rule of `{star(cause.module)}`")
 
     def _conflict(self, occurrence: Occurrence, conflict: Conflict, help: str) -> Finding:
         code, cause = _CODES[conflict.fault], blamed(conflict)
@@ -81,10 +106,15 @@ class Wording:
             message=message,
             place=place,
             label=_label(cause, occurrence.layers),
-            related=_related(place, conflict.tensors),
+            related=_related(place, (*_causes(conflict.tensors), *self._own(conflict))),
             notes=tuple(notes),
             help=help or _HELP.get(conflict.fault, ""),
         )
+
+    def _own(self, conflict: Conflict) -> Iterator[Cause]:
+        """The rule of the module in which it goes wrong."""
+        if conflict.module in self.ruled:
+            yield Cause(conflict.module, self.ruled[conflict.module])
 
     def _message(self, occurrence: Occurrence, conflict: Conflict) -> str:
         where = module_text(conflict.module, occurrence.layers, occurrence.modules)
@@ -186,12 +216,16 @@ def _label(cause: Cause | None, layers: Iterable[str]) -> str:
     return f"`{star(cause.module) if many else cause.module}` is {style_text(cause.applied.style)}"
 
 
-def _related(place: Place | None, tensors: Iterable[Tensor]) -> tuple[Related, ...]:
+def _causes(tensors: Iterable[Tensor]) -> Iterator[Cause]:
+    return (cause for tensor in tensors for cause in (tensor.cause, tensor.origin) if cause)
+
+
+def _related(place: Place | None, causes: Iterable[Cause]) -> tuple[Related, ...]:
     """The other rules involved."""
     found: dict[Place, Related] = {}
-    for cause in (cause for tensor in tensors for cause in (tensor.cause, tensor.origin)):
+    for cause in causes:
         other = _place(cause)
-        if cause and other and other != place:
+        if other and other != place:
             found.setdefault(other, Related(place=other, message=f"the rule of `{star(cause.module)}`"))
     return tuple(found.values())
 

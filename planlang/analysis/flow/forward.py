@@ -294,11 +294,10 @@ class Frame:
                 text = "the code decides by the value of a tensor of which each rank has a part"
                 self.record(Conflict(Fault.LENGTH, text, tensors=(asked,), operator=guard.op))
             return
-        differs = self._sizes.differs(guard)
-        if differs is not None:
-            text = f"the code asks whether {differs}, which is another answer than on a single device"
+        told = self._sizes.told(guard)
+        if told is not None:
             blamed = tuple(self.tensor(value) for side in (guard.left, guard.right) for value in sized(side))
-            self.record(Conflict(Fault.LENGTH, text, tensors=blamed, operator=guard.op))
+            self.record(Conflict(Fault.LENGTH, told, tensors=blamed, operator=guard.op))
 
     # Boundaries
 

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 
 from planlang.analysis.flow.state import Tensor
-from planlang.model.graph import Argument, Dim, Expression, Guard, Op, Size, Slice
+from planlang.model.graph import FLOAT, Argument, Dim, Expression, Guard, Op, Size, Slice
 
 _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "+": operator.add,
@@ -67,8 +67,17 @@ class Sizes:
             return tensor.whole or tensor.seen_shape() == tensor.shape
         return self._same(expression.left) and self._same(expression.right)
 
-    def differs(self, guard: Guard) -> str | None:
-        """How a decision on sizes is another one on a rank; `None` where it is the same."""
+    def told(self, guard: Guard) -> str | None:
+        """What is wrong about a decision on sizes, or a float of one, on a rank; `None` where it is the same."""
+        if guard.op == FLOAT:
+            number = self._value(guard.left)
+            if not isinstance(guard.left, Size) or number == guard.left.number:
+                return None
+            return f"the code makes a float of the length {number}, where the single device has {guard.left.number}"
+        differs = self._differs(guard)
+        return differs and f"the code asks whether {differs}, which is another answer than on a single device"
+
+    def _differs(self, guard: Guard) -> str | None:
         compare = _COMPARISONS.get(guard.op)
         if compare is None:
             return None

@@ -83,6 +83,8 @@ def _matmul(run: Run) -> tuple[Layout, ...]:
 def _embedding(run: Run) -> tuple[Layout, ...]:
     """`embedding(ids, weight)`: ids [...], weight [V, H]."""
     ids, weight = run.operands[:2]
+    if dict(run.op.kwargs).get("max_norm") is not None or (len(run.op.args) > 3 and run.op.args[3] is not None):
+        raise Refusal(Fault.UNKNOWN, "with `max_norm` an embedding writes into its weight, each rank by its own rows")
     if weight.sharded == 0:
         if ids.layout != REPLICATE:
             raise Refusal(Fault.MISMATCH, "ids and vocabulary are both sharded", crashes=None, blame=(0, 1))
