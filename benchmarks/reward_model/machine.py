@@ -32,7 +32,8 @@ def _cpu() -> str:
     path = Path("/proc/cpuinfo")
     if not path.exists():
         return platform.processor() or platform.machine()
-    facts = dict((part.strip() for part in line.split(":", 1)) for line in path.read_text().splitlines() if ":" in line)
+    lines = (line.partition(":") for line in path.read_text(encoding="utf-8").splitlines())
+    facts = {name.strip(): value.strip() for name, _, value in lines}
     flags = set(facts.get("flags", "").split())
     wide = [name for name in _WIDE if name in flags]
     return f"{facts.get('model name', platform.machine())} ({', '.join(wide) or 'no wide instructions'})"

@@ -104,6 +104,11 @@ class Scored:
         return self.plan, self.dtype, self.tp, self.seed, self.set
 
     @property
+    def of(self) -> tuple[object, ...]:
+        """Which scores it is about."""
+        return self.plan, self.text, self.dtype, self.tp, self.seed, self.weights
+
+    @property
     def bitwise(self) -> bool:
         """Whether every rank has the reference's bits."""
         return self.differing == 0 and self.ranks_equal
