@@ -1,0 +1,54 @@
+"""Trains the reward models, one a seed, on one device in float32."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from benchmarks.reward_model.data import training_pairs
+from benchmarks.reward_model.model import digest, initial, preference_loss, rewards, weights_path
+from benchmarks.reward_model.recipe import Recipe
+from benchmarks.reward_model.results import Trained
+
+_WARM, _LAST = 20, 20  # steps in which the rate rises; steps whose loss is reported
+
+
+def train(recipe: Recipe, seed: int, cache: Path) -> Trained:
+    """Trains the model of a seed and keeps its weights in `cache`, written in one go."""
+    model = initial(recipe, seed).train()
+    optimizer = adamw(model, recipe.rate)
+    losses: list[float] = []
+    for step in range(recipe.train_steps):
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.rate * share(step, recipe.train_steps)
+        optimizer.zero_grad()
+        loss = preference_loss(rewards(model, training_pairs(seed, recipe.batch, step)))
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        losses.append(loss.item())
+    weights = {name: tensor.detach() for name, tensor in model.state_dict().items()}
+    cache.mkdir(parents=True, exist_ok=True)
+    path = weights_path(cache, seed)
+    draft = path.with_suffix(".draft")
+    torch.save(weights, draft)
+    draft.replace(path)
+    last = losses[-_LAST:]
+    return Trained(
+        seed=seed,
+        steps=recipe.train_steps,
+        parameters=sum(tensor.numel() for tensor in weights.values()),
+        loss=sum(last) / len(last),
+        weights=digest(weights),
+    )
+
+
+def adamw(model: nn.Module, rate: float) -> torch.optim.AdamW:
+    """The optimizer; one parameter at a time, since a plan may leave plain tensors beside DTensors."""
+    return torch.optim.AdamW(model.parameters(), lr=rate, foreach=False)
+
+
+def share(step: int, steps: int) -> float:
+    """The share of the highest rate at a step: it rises at first, and falls to nothing in the last third."""
+    return min(1.0, (step + 1) / _WARM, 3 * (steps - step) / steps)
