@@ -15,7 +15,7 @@ from planlang.layout import Conversion, Layout, Replicate, Shard
 Scalar: TypeAlias = Union[bool, int, str, None]  # noqa: UP007 (a runtime alias that sphinx and mypy both read)
 Inputs: TypeAlias = tuple[Conversion | None, ...]
 KeywordInputs: TypeAlias = tuple[tuple[str, Conversion], ...]
-ArgumentKind = Literal["layout", "flag", "dim", "conversions", "inputs", "grad", "axis", "free"]
+ArgumentKind = Literal["layout", "flag", "dim", "conversions", "inputs", "grad", "axis", "blocks", "reduce", "free"]
 
 
 def argument(kind: ArgumentKind, default: Any, name: str = "") -> Any:
@@ -23,35 +23,67 @@ def argument(kind: ArgumentKind, default: Any, name: str = "") -> Any:
     return field(default=default, metadata={"kind": kind, "name": name})
 
 
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """How the sums of an invariant style are added up: in one fixed binary tree over its blocks.
+
+    Attributes:
+        acc: the type that is added in; `None` for the tensors' own.
+    """
+
+    acc: Literal["float32", "float64"] | None = None
+
+    def __str__(self) -> str:
+        return "tree" if self.acc is None else f"tree(acc={self.acc})"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Colwise:
-    """`ColwiseParallel`: a Linear's output features, or an Embedding's hidden dim, are split over the ranks."""
+    """`ColwiseParallel`: a Linear's output features, or an Embedding's hidden dim, are split over the ranks.
+
+    Attributes:
+        invariant: 0, or the number of blocks that the features are computed in, so that results have the same bits on
+            any number of ranks that divides it (ours, not torch's: `planlang.runtime.invariant`).
+        reduce: how the sums of an invariant style are added up.
+    """
 
     word: ClassVar[str] = "colwise"
     in_: Layout = argument("layout", Replicate(), "in")
     out: Layout = argument("layout", Shard(-1))
     local: bool = argument("flag", True)
+    invariant: int = argument("blocks", 0)
+    reduce: Tree = argument("reduce", Tree())
     axis: str = argument("axis", "tp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rowwise:
-    """`RowwiseParallel`: a Linear's input features, or an Embedding's vocabulary, are split over the ranks."""
+    """`RowwiseParallel`: a Linear's input features, or an Embedding's vocabulary, are split over the ranks.
+
+    `invariant` and `reduce` are those of `Colwise`.
+    """
 
     word: ClassVar[str] = "rowwise"
     in_: Layout = argument("layout", Shard(-1), "in")
     out: Layout = argument("layout", Replicate())
     local: bool = argument("flag", True)
+    invariant: int = argument("blocks", 0)
+    reduce: Tree = argument("reduce", Tree())
     axis: str = argument("axis", "tp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sequence:
-    """`SequenceParallel`: parameters whole on every rank, the input split along `dim`."""
+    """`SequenceParallel`: parameters whole on every rank, the input split along `dim`.
+
+    `invariant` and `reduce` are those of `Colwise`; the blocks are those of `dim`.
+    """
 
     word: ClassVar[str] = "sequence"
     dim: int = argument("dim", 1)
     local: bool = argument("flag", False)
+    invariant: int = argument("blocks", 0)
+    reduce: Tree = argument("reduce", Tree())
     axis: str = argument("axis", "tp")
 
 
