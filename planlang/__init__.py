@@ -19,12 +19,20 @@ if TYPE_CHECKING:
     from planlang.diagnostics.finding import Finding, PlanError
     from planlang.loaded import Plan
     from planlang.measurer import numerics
+    from planlang.runtime.invariant import (
+        InvariantColwiseParallel,
+        InvariantRowwiseParallel,
+        InvariantSequenceParallel,
+    )
     from planlang.runtime.numerics.report import Numerics
     from planlang.runtime.replicate import ReplicateParallel
     from planlang.verifier import Verified, verify
 
 __all__ = [
     "Finding",
+    "InvariantColwiseParallel",
+    "InvariantRowwiseParallel",
+    "InvariantSequenceParallel",
     "Numerics",
     "Plan",
     "PlanError",
@@ -48,6 +56,9 @@ _HOMES = {
     "check": "planlang.checker",
     "Finding": "planlang.diagnostics.finding",
     "PlanError": "planlang.diagnostics.finding",
+    "InvariantColwiseParallel": "planlang.runtime.invariant",
+    "InvariantRowwiseParallel": "planlang.runtime.invariant",
+    "InvariantSequenceParallel": "planlang.runtime.invariant",
     "Numerics": "planlang.runtime.numerics.report",
     "numerics": "planlang.measurer",
     "ReplicateParallel": "planlang.runtime.replicate",

@@ -111,9 +111,9 @@ def _boundary(keyed: Keyed) -> tuple[str, str, str]:
     """The style of a rule, and the layouts in and out; `local` where plain tensors leave the module."""
     match keyed.rule.style:
         case Colwise() | Rowwise() as style:
-            return style.word, str(style.in_), _kept(str(style.out), style.local)
+            return _word(style), str(style.in_), _kept(str(style.out), style.local)
         case SequenceStyle() as style:
-            return style.word, f"shard({style.dim})", _kept(f"shard({style.dim})", style.local)
+            return _word(style), f"shard({style.dim})", _kept(f"shard({style.dim})", style.local)
         case Prepare() as style:
             by_name = [f"{name}: {conversion}" for name, conversion in style.keywords]
             inputs = ", ".join(by_name or map(_conversion, style.inputs))
@@ -125,6 +125,10 @@ def _boundary(keyed: Keyed) -> tuple[str, str, str]:
             return f"custom {style.path}", "", ""
         case Skip() as style:
             return style.word, "", ""
+
+
+def _word(style: Colwise | Rowwise | SequenceStyle) -> str:
+    return f"{style.word}, {style.invariant} blocks" if style.invariant else style.word
 
 
 def _conversion(conversion: Conversion | None) -> str:

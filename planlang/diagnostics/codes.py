@@ -187,6 +187,8 @@ FAILS_FOR_LENGTH_ONE = _code(
     "PLN6008", "fails-for-length-one", "a plan is wrong for sequences of a single token", Severity.WARNING
 )
 
+BLOCKS_NOT_DIVISIBLE = _code("PLN6009", "blocks-not-divisible", "the blocks of an invariant style do not come out even")
+
 # 7 targets
 IMPORTS_PLANLANG = _code(
     "PLN7001", "imports-planlang", "the emitted module imports planlang for a style that torch lacks", Severity.NOTE

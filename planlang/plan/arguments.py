@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from planlang.diagnostics import codes
 from planlang.diagnostics.codes import Code
 from planlang.diagnostics.finding import did_you_mean, or_list
-from planlang.plan.styles import STYLES, Custom, Prepare, Style, arguments_of
+from planlang.plan.styles import STYLES, Custom, Prepare, Style, arguments_of, blocks_of
 from planlang.plan.values import READERS, Wrong
 from planlang.source import Span
 from planlang.syntax import nodes
@@ -44,10 +44,12 @@ class Styles:
     Attributes:
         lets: by name; `None` for one that is wrong itself, so that its uses say nothing more.
         report: takes code, span, message and help of what is wrong.
+        options: the plan's options and their values, which an argument that is a number or a flag may name.
     """
 
     lets: Mapping[str, nodes.Style | None]
     report: Report
+    options: Mapping[str, bool | int | str] = field(default_factory=dict)
 
     def resolve(self, node: nodes.Style) -> Style | None:
         """The style that a node means; `None` after a report."""
@@ -116,7 +118,14 @@ class Styles:
         values = {
             fields[name].name: self._read(each, fields[name].metadata["kind"]) for name, each in arguments.items()
         }
-        return None if _WRONG in values.values() else cls(**values)
+        if _WRONG in values.values():
+            return None
+        style = cls(**values)
+        if "reduce" in arguments and not blocks_of(style):
+            span, help_ = arguments["reduce"].span, "write `invariant=8` beside it, or remove it"
+            self.report(codes.BAD_ARGUMENT, span, "`reduce` is for styles with `invariant`", help_)
+            return None
+        return style
 
     def _prepare(self, node: nodes.Style, arguments: Mapping[str, nodes.Argument]) -> Prepare | None:
         values: dict[str, Any] = {}
@@ -173,11 +182,18 @@ class Styles:
     def _read(self, argument: nodes.Argument, kind: str) -> Any:
         assert argument.name is not None
         try:
-            return READERS[kind](argument.value)
+            return READERS[kind](self._chosen(argument.value) if kind in _OPTIONAL else argument.value)
         except Wrong as wrong:
             message = f"`{argument.name.text}` {wrong.message}"
             self.report(codes.BAD_ARGUMENT, wrong.span, message, wrong.help)
             return _WRONG
 
+    def _chosen(self, value: nodes.Value) -> nodes.Value:
+        """The value of the option that stands there by its name; else what stands there."""
+        if isinstance(value, nodes.Word) and value.text in self.options:
+            return nodes.Scalar(value=self.options[value.text], span=value.span)
+        return value
+
 
 _WRONG = object()
+_OPTIONAL = ("blocks", "dim", "flag")

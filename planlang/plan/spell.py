@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from planlang.layout import Conversion, Layout
-from planlang.plan.styles import Custom, Prepare, Scalar, Style, arguments_of
+from planlang.plan.styles import Custom, Prepare, Scalar, Style, Tree, arguments_of
 from planlang.syntax import nodes
 from planlang.syntax.printer import scalar_text
 
+_SILENT = {"axis": "tp", "invariant": "0", "reduce": str(Tree())}
+
 
 def arguments_text(style: Style) -> dict[str, str]:
-    """Every argument of a style as the language writes it, defaults too; `axis` only where it is not `tp`."""
+    """Every argument of a style as the language writes it, defaults too; those below only where they say something."""
     found: dict[str, str]
     match style:
         case Prepare():
@@ -18,9 +20,7 @@ def arguments_text(style: Style) -> dict[str, str]:
             found = {name: _free_text(value) for name, value in style.arguments} | {"axis": style.axis}
         case _:
             found = _fields(style)
-    if found.get("axis") == "tp":
-        del found["axis"]
-    return found
+    return {name: text for name, text in found.items() if _SILENT.get(name) != text}
 
 
 def style_text(style: Style) -> str:
@@ -66,7 +66,7 @@ def conversions_text(conversions: tuple[Conversion | None, ...]) -> str:
     return texts[0] if len(texts) == 1 and conversions[0] else f"({', '.join(texts)})"
 
 
-def value_text(value: bool | int | str | Layout | None) -> str:
+def value_text(value: bool | int | str | Layout | Tree | None) -> str:
     """The value of an argument; a word of the language stands without quotes."""
     match value:
         case None:

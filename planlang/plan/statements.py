@@ -90,7 +90,7 @@ class FileReader:
         self.gathered.report(code, self.source.place(span), message, help)
 
     def _styles(self) -> Styles:
-        return Styles(lets=self.gathered.lets, report=self._report)
+        return Styles(lets=self.gathered.lets, report=self._report, options=self.gathered.options)
 
     def _let(self, let: Let, *, live: bool) -> None:
         name, span = let.name.text, let.name.span

@@ -8,7 +8,7 @@ follow `torch.distributed.tensor.parallel` (torch 2.13).
 from __future__ import annotations
 
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, ClassVar, Literal, TypeAlias, Union
+from typing import Any, ClassVar, Literal, TypeAlias, Union, get_args
 
 from planlang.layout import Conversion, Layout, Replicate, Shard
 
@@ -23,6 +23,10 @@ def argument(kind: ArgumentKind, default: Any, name: str = "") -> Any:
     return field(default=default, metadata={"kind": kind, "name": name})
 
 
+Accumulator = Literal["float32", "float64"]
+ACCUMULATORS: tuple[Accumulator, ...] = get_args(Accumulator)
+
+
 @dataclass(frozen=True, slots=True)
 class Tree:
     """How the sums of an invariant style are added up: in one fixed binary tree over its blocks.
@@ -31,7 +35,7 @@ class Tree:
         acc: the type that is added in; `None` for the tensors' own.
     """
 
-    acc: Literal["float32", "float64"] | None = None
+    acc: Accumulator | None = None
 
     def __str__(self) -> str:
         return "tree" if self.acc is None else f"tree(acc={self.acc})"
@@ -149,6 +153,11 @@ STYLES: dict[str, type[Style]] = {
 def arguments_of(style: type[Style]) -> dict[str, Field[Any]]:
     """The arguments of a style by the language's names, in the order in which they are printed."""
     return {f.metadata["name"] or f.name: f for f in fields(style) if "kind" in f.metadata}
+
+
+def blocks_of(style: Style) -> int:
+    """In how many blocks an invariant style computes its module; 0 for any other style."""
+    return style.invariant if isinstance(style, Colwise | Rowwise | Sequence) else 0
 
 
 def axis_of(style: Style) -> str | None:

@@ -7,8 +7,9 @@ from typing import Any
 
 from planlang.diagnostics.finding import did_you_mean, or_list
 from planlang.layout import REDUCE_OPS, Conversion, Layout, Partial, Replicate, Shard
+from planlang.plan.styles import ACCUMULATORS, Tree
 from planlang.source import Span
-from planlang.syntax.nodes import Call, Convert, Map, Scalar, Tuple, Value, Word
+from planlang.syntax.nodes import Argument, Call, Convert, Map, Scalar, Tuple, Value, Word
 
 _LAYOUTS = "`replicate`, `shard(N)` or `partial`"
 
@@ -120,6 +121,31 @@ def _grad(value: Value) -> str:
     )
 
 
+def _blocks(value: Value) -> int:
+    number = value.value if isinstance(value, Scalar) and not isinstance(value.value, bool) else None
+    if isinstance(number, int) and number > 0 and not number & (number - 1):
+        return number
+    found = f", and {number} is none" if isinstance(number, int) else ""
+    raise Wrong(
+        value.span,
+        f"must be a number of blocks, which is a power of two{found}",
+        "write `invariant=8`: each number of ranks up to 8 that divides it then gives the same bits",
+    )
+
+
+def _tree(value: Value) -> Tree:
+    match value:
+        case Word(text="tree") | Call(word="tree", values=()):
+            return Tree()
+        case Call(word="tree", values=(Argument(name=name, value=Word(text=acc)),)) if name and name.text == "acc":
+            for known in ACCUMULATORS:
+                if acc == known:
+                    return Tree(known)
+            raise Wrong(value.span, f"adds in `{acc}`", f"sums are added in {or_list(ACCUMULATORS)}")
+        case _:
+            raise Wrong(value.span, "must be an order of sums", "write `tree`, or `tree(acc=float32)`")
+
+
 def _axis(value: Value) -> str:
     if isinstance(value, Word):
         return value.text
@@ -146,5 +172,7 @@ READERS: dict[str, Callable[[Value], Any]] = {
     "dim": _dim,
     "grad": _grad,
     "axis": _axis,
+    "blocks": _blocks,
+    "reduce": _tree,
     "free": _free,
 }

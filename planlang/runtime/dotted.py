@@ -27,7 +27,8 @@ from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, PlanError
 from planlang.plan import ir
 from planlang.plan.documents import short
-from planlang.plan.styles import Colwise, Prepare, Replicated, Rowwise, Sequence, Style
+from planlang.plan.styles import ACCUMULATORS, Colwise, Prepare, Replicated, Rowwise, Sequence, Style, Tree
+from planlang.runtime.invariant import InvariantColwiseParallel, InvariantRowwiseParallel, InvariantSequenceParallel
 from planlang.runtime.replicate import ReplicateParallel
 from planlang.source import Source
 from planlang.syntax.nodes import Choice, Literal, Part, Path, Segment, Star, Target
@@ -147,9 +148,28 @@ def _style(style: Any) -> Style:
             local_in=_flag(inner.use_local_output),
             local_out=_flag(outer.use_local_output),
         )
+    if cls is InvariantColwiseParallel or cls is InvariantRowwiseParallel:
+        made = Colwise if cls is InvariantColwiseParallel else Rowwise
+        return made(
+            in_=_layout(style.input_layouts),
+            out=_layout(style.output_layouts),
+            local=_flag(style.use_local_output),
+            **_blocks(style),
+        )
+    if cls is InvariantSequenceParallel:
+        return Sequence(dim=_dim(style.sequence_dim), local=_flag(style.use_local_output), **_blocks(style))
     if cls is ReplicateParallel:
         return Replicated(grad=style.grad)
     raise _Unreadable(f"a `{cls.__name__}`, which is no style of torch's own classes")
+
+
+def _blocks(style: Any) -> dict[str, Any]:
+    """What an invariant style has and the plain one lacks."""
+    acc = None if style.accumulate is None else str(style.accumulate).removeprefix("torch.")
+    for known in (None, *ACCUMULATORS):
+        if acc == known:
+            return {"invariant": _dim(style.blocks), "reduce": Tree(known)}
+    raise _Unreadable(f"which adds in `{acc}`")
 
 
 def _inputs(style: PrepareModuleInput) -> dict[str, Any]:

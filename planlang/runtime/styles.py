@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Iterable
 from typing import Any, assert_never
 
+import torch
 from torch.distributed.tensor import Partial, Placement, Replicate, Shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -21,6 +22,7 @@ from planlang import layout as layouts
 from planlang.diagnostics.codes import BAD_CUSTOM_STYLE
 from planlang.diagnostics.finding import Finding, PlanError
 from planlang.plan.styles import Colwise, Custom, Prepare, Replicated, Rowwise, Sequence, Skip, Style
+from planlang.runtime.invariant import InvariantColwiseParallel, InvariantRowwiseParallel, InvariantSequenceParallel
 from planlang.runtime.replicate import ReplicateParallel
 from planlang.source import Place
 
@@ -57,13 +59,19 @@ def build(style: Style, place: Place | None = None) -> ParallelStyle | None:
         case Colwise() | Rowwise():
             arguments: dict[str, Any] = {}
             plain = type(style)()
+            own = _blocks(style)
             if style.in_ != plain.in_:
                 arguments["input_layouts"] = placement(style.in_)
             if style.out != plain.out:
                 arguments["output_layouts"] = placement(style.out)
             if style.local != plain.local:
                 arguments["use_local_output"] = style.local
+            if own:
+                invariant = InvariantColwiseParallel if isinstance(style, Colwise) else InvariantRowwiseParallel
+                return invariant(**own, **arguments)
             return ColwiseParallel(**arguments) if isinstance(style, Colwise) else RowwiseParallel(**arguments)
+        case Sequence() if style.invariant:
+            return InvariantSequenceParallel(**_blocks(style), sequence_dim=style.dim, use_local_output=style.local)
         case Sequence():
             return SequenceParallel(sequence_dim=style.dim, use_local_output=style.local)
         case Prepare():
@@ -76,6 +84,14 @@ def build(style: Style, place: Place | None = None) -> ParallelStyle | None:
             return _custom(style, place)
         case _:
             assert_never(style)
+
+
+def _blocks(style: Colwise | Rowwise | Sequence) -> dict[str, Any]:
+    """The arguments of an invariant style that the plain one lacks; none for the plain one."""
+    if not style.invariant:
+        return {}
+    acc = style.reduce.acc
+    return {"blocks": style.invariant, "accumulate": getattr(torch, acc)} if acc else {"blocks": style.invariant}
 
 
 def _prepare(style: Prepare) -> ParallelStyle:

@@ -221,7 +221,8 @@ class Builder:
 
     def call(self, children: Children) -> nodes.Call:
         word, _, *values, close = children
-        return nodes.Call(word=str(word), values=tuple(values), span=_span(word, close))
+        plain = tuple(each if each.name else each.value for each in values)
+        return nodes.Call(word=str(word), values=plain, span=_span(word, close))
 
     def tuple(self, children: Children) -> nodes.Tuple:
         return nodes.Tuple(values=(*children[1:-1],), span=_span(children[0], children[-1]))

@@ -131,10 +131,10 @@ class Scalar(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Node):
-    """A word with values in parentheses: `shard(-1)`, `partial(max)`."""
+    """A word with values in parentheses: `shard(-1)`, `partial(max)`, `tree(acc=float32)`; a value may have a name."""
 
     word: str
-    values: tuple[Value, ...]
+    values: tuple[Value | Argument, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,7 +111,8 @@ def value_text(value: Value) -> str:
         case Scalar():
             return scalar_text(value)
         case Call():
-            return f"{value.word}({', '.join(map(value_text, value.values))})"
+            inside = (argument_text(each) if isinstance(each, Argument) else value_text(each) for each in value.values)
+            return f"{value.word}({', '.join(inside)})"
         case Convert():
             return f"{value_text(value.source)} -> {value_text(value.target)}"
         case Tuple():

@@ -17,7 +17,19 @@ from planlang.layout import Conversion, Layout, Partial, Replicate, Shard
 from planlang.model.tree import Tree
 from planlang.plan import ir
 from planlang.plan.conditions import spelt
-from planlang.plan.styles import Colwise, Custom, Prepare, Replicated, Rowwise, Scalar, Sequence, Skip, Style, axis_of
+from planlang.plan.styles import (
+    Colwise,
+    Custom,
+    Prepare,
+    Replicated,
+    Rowwise,
+    Scalar,
+    Sequence,
+    Skip,
+    Style,
+    axis_of,
+    blocks_of,
+)
 from planlang.source import Source
 from planlang.targets.expressions import WIDTH, Expression, call, lines, mapping, printable, quoted, sequence
 from planlang.version import __version__
@@ -41,15 +53,20 @@ def check(compiled: Compiled) -> Iterator[Finding]:
         rule = list(axes.values())[1]
         message = f"torch applies a plan to one mesh axis, and this one uses {or_list(axes).replace(' or ', ' and ')}"
         yield Finding(code=codes.SEVERAL_AXES, message=message, place=rule.place, help="write a plan for each axis")
-    own = next((keyed.rule for keyed in compiled.keys if isinstance(keyed.rule.style, Replicated)), None)
+    own = next((each.rule for each in compiled.keys if _is_own(each.rule.style)), None)
     if own:
-        message = "torch has no style `replicate`, so the emitted module imports planlang"
+        what = f"{own.style.word}(invariant={blocks})" if (blocks := blocks_of(own.style)) else own.style.word
+        message = f"torch has no style `{what}`, so the emitted module imports planlang"
         yield Finding(
             code=codes.IMPORTS_PLANLANG,
             message=message,
             place=own.place,
             help="install planlang where the module is used",
         )
+
+
+def _is_own(style: Style) -> bool:
+    return isinstance(style, Replicated) or blocks_of(style) > 0
 
 
 def emit(compiled: Compiled) -> str:
@@ -200,6 +217,9 @@ class _Imports:
 def _style(style: Style, imports: _Imports) -> Expression:
     """A style as a Python expression; arguments that have torch's defaults are left out."""
     match style:
+        case Colwise() | Rowwise() | Sequence() if style.invariant:
+            name = f"Invariant{style.word.capitalize()}Parallel"
+            return call(imports.name(_OWN, name), list(_invariant(style, imports)))
         case Colwise() | Rowwise():
             name = "ColwiseParallel" if isinstance(style, Colwise) else "RowwiseParallel"
             return call(imports.name(_STYLES, name), list(_projection(style, imports.layout)))
@@ -232,6 +252,17 @@ def _projection(style: Colwise | Rowwise, placed: Callable[[Layout], str]) -> It
         yield "output_layouts", placed(style.out)
     if style.local != default.local:
         yield "use_local_output", str(style.local)
+
+
+def _invariant(style: Colwise | Rowwise | Sequence, imports: _Imports) -> Iterator[tuple[str, Expression]]:
+    yield "blocks", str(style.invariant)
+    if isinstance(style, Sequence):
+        yield from (("sequence_dim", str(style.dim)), ("use_local_output", str(style.local)))
+    else:
+        yield from _projection(style, imports.layout)
+    if style.reduce.acc:
+        imports.modules.add("torch")
+        yield "accumulate", f"torch.{style.reduce.acc}"
 
 
 def _natural(module: str) -> list[tuple[int, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from planlang.analysis.checks.blocks import check_blocks
 from planlang.analysis.checks.case import Case
 from planlang.analysis.checks.layouts import check_calls, check_ranks
 from planlang.analysis.checks.sizes import check_sizes
@@ -12,7 +13,7 @@ from planlang.analysis.checks.ties import check_ties
 from planlang.diagnostics.finding import Finding
 
 Check = Callable[[Case], Iterator[Finding]]
-CHECKS: tuple[Check, ...] = (check_styles, check_ranks, check_calls, check_sizes, check_ties)
+CHECKS: tuple[Check, ...] = (check_styles, check_ranks, check_calls, check_sizes, check_blocks, check_ties)
 
 
 def check(case: Case) -> Iterator[Finding]:

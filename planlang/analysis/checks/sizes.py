@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from planlang.analysis.checks.case import Case, Use
 from planlang.diagnostics import codes
@@ -12,11 +12,9 @@ from planlang.model.tree import Kind
 from planlang.plan.styles import Colwise, axis_of
 
 # Projections by the heads they make, in attention modules (the names that transformers uses throughout).
-_HEADS = {
-    "q_proj": ("num_attention_heads", "attention heads"),
-    "k_proj": ("num_key_value_heads", "key and value heads"),
-    "v_proj": ("num_key_value_heads", "key and value heads"),
-}
+HEADS = ("num_attention_heads", "attention heads")
+KV_HEADS = ("num_key_value_heads", "key and value heads")
+_PROJECTIONS = {"q_proj": HEADS, "k_proj": KV_HEADS, "v_proj": KV_HEADS}
 
 
 def check_sizes(case: Case) -> Iterator[Finding]:
@@ -27,18 +25,18 @@ def check_sizes(case: Case) -> Iterator[Finding]:
         width = _local_width(use)
         if size == 1 or width is None:
             continue
-        heads = _heads(case, use)
-        count = heads[0] if heads else width
+        found = heads(case, use, _PROJECTIONS)
+        count = found[0] if found else width
         if count % size == 0 or id(use.rule) in seen:
             continue
         seen.add(id(use.rule))
-        yield _heads_finding(case, use, *heads, size) if heads else _width_finding(use, width, size)
+        yield _heads_finding(case, use, *found, size) if found else _width_finding(use, width, size)
 
 
 def _local_width(use: Use) -> int | None:
     """How wide the output is of which a rank uses its part as a whole; `None` where it does not, or nobody knows."""
     style, node = use.rule.style, use.site.node
-    if not isinstance(style, Colwise) or not style.local or not isinstance(style.out, Shard):
+    if not isinstance(style, Colwise) or style.invariant or not style.local or not isinstance(style.out, Shard):
         return None
     rank = node.call.outputs[0] if node.call and node.call.outputs else None
     if style.out.dim != -1 and style.out.dim + 1 != rank:
@@ -50,10 +48,16 @@ def _local_width(use: Use) -> int | None:
     return width if width > 0 else None
 
 
-def _heads(case: Case, use: Use) -> tuple[int, str] | None:
-    """How many heads a projection makes, and what they are called."""
+def heads(case: Case, use: Use, settings: Mapping[str, tuple[str, str]]) -> tuple[int, str] | None:
+    """How many heads a module of an attention is for, and what they are called.
+
+    Args:
+        case: the plan on a tree.
+        use: the module.
+        settings: by the module's own name, the setting that says how many, and the word for them.
+    """
     *above, name = use.site.path
-    setting = _HEADS.get(name) if isinstance(name, str) else None
+    setting = settings.get(name) if isinstance(name, str) else None
     if setting is None or not above:
         return None
     parent = next((site for site in case.assignment.sites.all if site.path == tuple(above)), None)

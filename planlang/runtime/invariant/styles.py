@@ -31,13 +31,15 @@ class _Invariant(ParallelStyle):
         keep(module, settings)
         return settings
 
-    def _place(self, module: nn.Module, mesh: DeviceMesh, placements: Mapping[str, Placement], forward: _Forward) -> None:
+    def _place(
+        self, module: nn.Module, mesh: DeviceMesh, placements: Mapping[str, Placement], forward: _Forward
+    ) -> None:
         for name, parameter in list(module._parameters.items()):
             if parameter is None or isinstance(parameter, DTensor):
                 continue
             placed = distribute_tensor(parameter, mesh, [placements[name]], src_data_rank=self.src_data_rank)
             module.register_parameter(name, nn.Parameter(placed, requires_grad=parameter.requires_grad))
-        module.forward = MethodType(forward, module)  # type: ignore[method-assign]
+        module.forward = MethodType(forward, module)
 
 
 class InvariantColwiseParallel(_Invariant):
@@ -68,17 +70,16 @@ class InvariantColwiseParallel(_Invariant):
         self.use_local_output = use_local_output
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
+        self._settle(module, device_mesh, self.input_layouts, self.output_layouts, self.use_local_output)
         if isinstance(module, nn.Linear):
             check_width("output features", module.out_features, self.blocks)
-            placements, forward = {"weight": Shard(0), "bias": Shard(0)}, linear.columns
+            self._place(module, device_mesh, {"weight": Shard(0), "bias": Shard(0)}, linear.columns)
         elif isinstance(module, nn.Embedding):
             _check_embedding(module)
             check_width("features", module.embedding_dim, self.blocks)
-            placements, forward = {"weight": Shard(1)}, embedding.features
+            self._place(module, device_mesh, {"weight": Shard(1)}, embedding.features)
         else:
             raise NotImplementedError(f"{type(self).__name__} is for nn.Linear and nn.Embedding")
-        self._settle(module, device_mesh, self.input_layouts, self.output_layouts, self.use_local_output)
-        self._place(module, device_mesh, placements, forward)
         return module
 
     def __repr__(self) -> str:
@@ -111,17 +112,16 @@ class InvariantRowwiseParallel(_Invariant):
         self.use_local_output = use_local_output
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
+        self._settle(module, device_mesh, self.input_layouts, self.output_layouts, self.use_local_output)
         if isinstance(module, nn.Linear):
             check_width("input features", module.in_features, self.blocks)
-            placements, forward = {"weight": Shard(1), "bias": Replicate()}, linear.rows
+            self._place(module, device_mesh, {"weight": Shard(1), "bias": Replicate()}, linear.rows)
         elif isinstance(module, nn.Embedding):
             _check_embedding(module)
             check_width("rows", module.num_embeddings, self.blocks)
-            placements, forward = {"weight": Shard(0)}, embedding.vocabulary
+            self._place(module, device_mesh, {"weight": Shard(0)}, embedding.vocabulary)
         else:
             raise NotImplementedError(f"{type(self).__name__} is for nn.Linear and nn.Embedding")
-        self._settle(module, device_mesh, self.input_layouts, self.output_layouts, self.use_local_output)
-        self._place(module, device_mesh, placements, forward)
         return module
 
     def __repr__(self) -> str:
@@ -131,8 +131,8 @@ class InvariantRowwiseParallel(_Invariant):
 class InvariantSequenceParallel(_Invariant):
     """`SequenceParallel` with the same bits on any number of ranks that divides `blocks`.
 
-    The module's own code runs block by block along the dimension that is split, so that the gradients of its parameters,
-    which are whole on every rank, are sums over blocks.
+    The module's own code runs block by block along the dimension that is split, so that the gradients of its
+    parameters, which are whole on every rank, are sums over blocks.
 
     Keyword Args:
         blocks: in how many blocks the input is cut; a power of two that divides the dimension.

@@ -1,0 +1,100 @@
+"""Blocks of invariant styles: the ranks share them, and they cut neither a width unevenly nor a head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planlang.analysis.checks.case import Case, Use
+from planlang.analysis.checks.sizes import HEADS, KV_HEADS, heads
+from planlang.diagnostics import codes
+from planlang.diagnostics.finding import Finding
+from planlang.model.tree import Kind, Node
+from planlang.plan.styles import Colwise, Rowwise, Sequence, axis_of, blocks_of
+
+# What each module of an attention has one of for each head.
+_BY_HEAD = {
+    "q_proj": HEADS,
+    "k_proj": KV_HEADS,
+    "v_proj": KV_HEADS,
+    "q_norm": HEADS,
+    "k_norm": KV_HEADS,
+    "o_proj": HEADS,
+}
+
+
+def check_blocks(case: Case) -> Iterator[Finding]:
+    """The first module of each rule whose blocks do not come out even, and modules that cannot be cut into any."""
+    seen: set[int] = set()
+    for use in case.uses():
+        blocks = blocks_of(use.rule.style)
+        if not blocks or id(use.rule) in seen:
+            continue
+        finding = _shared(case, use, blocks) or _whole(case, use, blocks) or _without_parts(use)
+        if finding:
+            seen.add(id(use.rule))
+            yield finding
+
+
+def _shared(case: Case, use: Use, blocks: int) -> Finding | None:
+    """Whether the ranks can share the blocks."""
+    axis = axis_of(use.rule.style) or ""
+    ranks = case.sizes.get(axis, 1)
+    if blocks % ranks == 0:
+        return None
+    more = f"use a size that divides {blocks}"
+    if ranks & (ranks - 1) == 0 and ranks > blocks:
+        more = f"write `invariant={ranks}`, which then has to divide heads and widths, or {more}"
+    return Finding(
+        code=codes.BLOCKS_NOT_DIVISIBLE,
+        message=f"{axis}={ranks} does not divide the {blocks} blocks of {use.name}",
+        place=use.rule.place_of("invariant"),
+        notes=(f"{blocks} / {ranks} = {blocks / ranks:g}: each rank computes whole blocks, and as many as the others",),
+        help=more,
+    )
+
+
+def _whole(case: Case, use: Use, blocks: int) -> Finding | None:
+    """Whether the blocks divide the heads, or the width, that they cut."""
+    found = heads(case, use, _BY_HEAD) or _width(use)
+    if found is None or found[0] % blocks == 0:
+        return None
+    count, what = found
+    fitting = count & -count
+    return Finding(
+        code=codes.BLOCKS_NOT_DIVISIBLE,
+        message=f"{blocks} blocks do not divide the {count} {what} of {use.name}",
+        place=use.rule.place_of("invariant"),
+        notes=(f"{count} / {blocks} = {count / blocks:g}: a block holds whole {what}, as many as the others",),
+        help=f"write `invariant={fitting}`, the largest power of two that divides {count}"
+        if fitting > 1
+        else f"no power of two divides {count}: leave it without a rule",
+    )
+
+
+def _width(use: Use) -> tuple[int, str] | None:
+    """What a projection or an embedding cuts; `None` where that is not known."""
+    style, node = use.rule.style, use.site.node
+    weight = next((parameter.shape for parameter in node.parameters if parameter.name == "weight"), ())
+    if len(weight) != 2 or min(weight) < 1 or not isinstance(style, Colwise | Rowwise):
+        return None
+    linear = node.kind is Kind.LINEAR
+    if isinstance(style, Colwise):
+        return (weight[0], "output features") if linear else (weight[1], "features")
+    return (weight[1], "input features") if linear else (weight[0], "rows")
+
+
+def _without_parts(use: Use) -> Finding | None:
+    """A `sequence` with blocks runs the module's own code on each, with the module's own parameters."""
+    style, node = use.rule.style, use.site.node
+    if not isinstance(style, Sequence) or not any(_has_parameters(child.node) for child in node.children):
+        return None
+    return Finding(
+        code=codes.STYLE_NOT_FOR_MODULE,
+        message=f"{use.name} has parameters below its own, and `sequence` with `invariant` is for a single module",
+        place=use.place,
+        help="write rules for the modules inside it",
+    )
+
+
+def _has_parameters(node: Node) -> bool:
+    return bool(node.parameters) or any(_has_parameters(child.node) for child in node.children)
