@@ -27,6 +27,28 @@ def placement(style: Style, node: Node, parameter: Parameter) -> Layout | None:
             return None
 
 
+def splits_plainly(style: Style, kind: Kind | None) -> bool:
+    """Whether a style splits a computation so that its bits depend on the number of ranks.
+
+    A lookup adds nothing up, so that of an Embedding does not.
+
+    Args:
+        style: the style.
+        kind: what the module is to torch.
+    """
+    match style:
+        case Colwise() | Rowwise():
+            return not style.invariant and kind is not Kind.EMBEDDING
+        case Sequence():
+            return not style.invariant
+        case Replicated():
+            return style.grad == "sum"
+        case Custom():
+            return True
+        case Prepare() | Skip():
+            return False
+
+
 def local_shapes(style: Style, node: Node, sizes: Mapping[str, int]) -> list[tuple[Parameter, tuple[int, ...]]]:
     """The parameters of a module with the shape that rank 0, which holds the largest part, has of each."""
     size = sizes.get(axis_of(style) or "", 1)

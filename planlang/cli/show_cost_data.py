@@ -23,6 +23,7 @@ def cost_data(costs: Costs) -> Iterator[tuple[str, object]]:
                 "grade": found.grade,
                 "complete": found.complete,
                 "sums": [_entry_data(entry) for entry in found.sums],
+                "fixed": [_entry_data(entry) for entry in found.fixed],
                 "exact": [_entry_data(entry) for entry in found.exact],
             },
         )
@@ -61,6 +62,7 @@ def _entry_data(entry: Entry) -> dict[str, object]:
         "payload_bytes": entry.payload,
         "ring_bytes": entry.moved,
         "exact": entry.exact,
+        "tree": entry.tree,
         "certain": entry.certain,
         "line": place.start[0] if place else None,
     }

@@ -18,7 +18,7 @@ _PHASES: dict[Phase, str] = {
     "deferred": "after backward (gradients that stay partial: whoever uses one has it summed)",
 }
 _GRADES = {
-    "invariant": "invariant: no floating-point sum crosses ranks whose order matters",
+    "invariant": "invariant: no floating-point sum crosses ranks in an order that depends on how many there are",
     "forward-invariant": "forward-invariant: floating-point sums cross ranks in the backward pass alone",
     "variant": "not invariant: floating-point sums cross ranks in the forward pass",
 }
@@ -67,7 +67,8 @@ def _all(entry: Entry) -> int:
 
 def _named(entry: Entry) -> tuple[str, str, str, str]:
     kind = entry.kind if entry.certain else f"{entry.kind} ?"
-    return entry.module or "(the model)", kind, f"{entry.source} -> {entry.target}", _shape(entry.shape)
+    layout = f"{entry.source} -> {entry.target}"
+    return entry.module or "(the model)", kind, f"{layout} (tree)" if entry.tree else layout, _shape(entry.shape)
 
 
 def _print_doubts(entries: Iterable[Entry], complete: bool) -> None:
@@ -83,13 +84,18 @@ def _print_reductions(found: Reductions) -> None:
     elif found.complete:
         click.echo("no grade: on one rank nothing crosses")
     headings = ("phase", "module", "collective", "layout", "shape", "count")
-    for title, entries in (("", found.sums), ("order does not matter: one number is added to zeros", found.exact)):
+    kinds = (
+        ("", found.sums),
+        ("fixed order: the tree of an invariant style", found.fixed),
+        ("order does not matter: one number is added to zeros", found.exact),
+    )
+    for title, entries in kinds:
         if entries:
             if title:
                 click.echo(title)
             rows = [(_when(entry), *_named(entry), f"{entry.count:,}") for entry in entries]
             print_table(headings, rows, right=("count",))
-    _print_doubts((*found.sums, *found.exact), found.complete)
+    _print_doubts((*found.sums, *found.fixed, *found.exact), found.complete)
 
 
 def _when(entry: Entry) -> str:

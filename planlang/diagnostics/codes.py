@@ -212,6 +212,9 @@ PROBABILITIES_OFF = _code(
     "a plan moves the probabilities of tokens by more than rounding should",
     Severity.WARNING,
 )
+MIXED_INVARIANCE = _code(
+    "PLN8004", "mixed-invariance", "a plain rule splits a computation beside invariant ones", Severity.WARNING
+)
 
 # 9 internal
 INTERNAL_ERROR = _code("PLN9001", "internal-error", "planlang itself failed")

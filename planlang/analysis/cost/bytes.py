@@ -31,6 +31,23 @@ def payload_shape(shape: tuple[int, ...], source: Layout, target: Layout, ranks:
     return tuple(sizes)
 
 
+def tree_shape(kind: Collective, shape: tuple[int, ...], ranks: int) -> tuple[int, ...]:
+    """The same for half of a sum in a fixed order (`planlang.runtime.invariant.sums`), which flattens the tensor.
+
+    What the ranks do not divide is filled up.
+
+    Args:
+        kind: `all_to_all`, of all chunks, or `all_gather`, of a rank's one.
+        shape: the global shape.
+        ranks: the size of the mesh axis.
+    """
+    numbers = prod(shape)
+    chunk = -(-numbers // ranks)
+    if kind == "all_gather":
+        return (chunk,)
+    return shape if chunk * ranks == numbers else (chunk * ranks,)
+
+
 def payload_bytes(shape: tuple[int, ...], *, is_float: bool, width: int) -> int:
     """The bytes of what a rank puts in.
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from planlang.analysis.cost.bytes import payload_bytes, payload_shape, ring_bytes
+from planlang.analysis.cost.bytes import WIDTHS, payload_bytes, payload_shape, ring_bytes, tree_shape
+from planlang.analysis.coverage import splits_plainly
 from planlang.analysis.flow.cause import Cause
 from planlang.analysis.flow.forward import Frame
 from planlang.analysis.flow.gradients import Backward
@@ -42,6 +43,7 @@ class Entry:
         shape: of what a rank puts in.
         is_float: whether it holds floating-point numbers.
         exact: whether a sum cannot depend on its order, see `Move`.
+        tree: whether it is half of a sum in one fixed order, whatever the number of ranks.
         certain: whether torch is known to run it: `False` for conversions that DTensor chooses itself by rules that are
             not known here.
         rule: the rule that asks for it, where one does.
@@ -59,6 +61,7 @@ class Entry:
     shape: tuple[int, ...]
     is_float: bool
     exact: bool
+    tree: bool
     certain: bool
     rule: ir.Rule | None
     count: int
@@ -87,6 +90,7 @@ class Ledger:
         width: bytes of a floating-point number.
         entries: forward ones first, each phase in the order in which it runs.
         complete: whether the plan is right, so that nothing is missing from the entries or would not run at all.
+        widths: whether a product or a sum is split plainly, so that its own width depends on the number of ranks.
     """
 
     axis: str
@@ -96,6 +100,7 @@ class Ledger:
     width: int
     entries: tuple[Entry, ...]
     complete: bool
+    widths: bool = False
 
     def totals(self, phase: Phase) -> dict[Collective, Total]:
         """Sums by kind; kinds that do not occur are left out."""
@@ -135,13 +140,15 @@ def ledger(walked: Pass, axis: str, width: int) -> Ledger:
                 move.target,
                 move.shape,
                 move.exact,
+                move.tree,
                 move.certain,
                 id(rule),
             )
             before = found[key].count if key in found else 0
             found[key] = _entry(phase, move, axis, ranks, width, rule, before + times)
     in_order = tuple(sorted(found.values(), key=lambda each: PHASES.index(each.phase)))
-    return Ledger(axis, ranks, graph.batch, graph.length, width, in_order, walked.right)
+    widths = any(splits_plainly(each.style, setup.kinds.get(name)) for name, each in setup.applied.items())
+    return Ledger(axis, ranks, graph.batch, graph.length, width, in_order, walked.right, widths)
 
 
 def _moves(walked: Pass) -> Iterator[tuple[Phase, Move, int]]:
@@ -185,7 +192,11 @@ def _backward(frame: Frame, back: Backward) -> Iterator[tuple[Frame, Backward, i
 
 
 def _entry(phase: Phase, move: Move, axis: str, ranks: int, width: int, rule: ir.Rule | None, count: int) -> Entry:
-    shape = payload_shape(move.shape, move.source, move.target, ranks)
+    if move.tree is None:
+        shape = payload_shape(move.shape, move.source, move.target, ranks)
+    else:
+        shape = tree_shape(move.kind, move.shape, ranks)
+        width = WIDTHS[move.tree.acc] if move.tree.acc else width
     payload = payload_bytes(shape, is_float=move.is_float, width=width)
     return Entry(
         phase=phase,
@@ -197,6 +208,7 @@ def _entry(phase: Phase, move: Move, axis: str, ranks: int, width: int, rule: ir
         shape=shape,
         is_float=move.is_float,
         exact=move.exact,
+        tree=move.tree is not None,
         certain=move.certain,
         rule=rule,
         count=count,

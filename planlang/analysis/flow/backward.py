@@ -16,7 +16,18 @@ from planlang.analysis.flow.conflict import Conflict
 from planlang.analysis.flow.forward import Frame
 from planlang.analysis.flow.gradients import Backward, Split, Wrong, pull
 from planlang.analysis.flow.state import REPLICATE, Gradient, Tensor, for_gradient
-from planlang.analysis.flow.tape import Called, Computed, Converted, Move, Parameter, Unwrapped, Wrapped, collective
+from planlang.analysis.flow.tape import (
+    Called,
+    Computed,
+    Converted,
+    Move,
+    Parameter,
+    Shared,
+    Unwrapped,
+    Wrapped,
+    collective,
+    tree_moves,
+)
 from planlang.layout import Layout, Partial, Replicate
 
 
@@ -49,6 +60,8 @@ class _Walk:
                     self._unwrapped(step)
                 case Converted():
                     self._converted(step)
+                case Shared():
+                    self._shared(step)
                 case Called():
                     self._called(step)
         for parameter in self._frame.trail.parameters:
@@ -200,7 +213,11 @@ class _Walk:
             return
         # `ReplicateParallel`: the parameter's own layout is restored call by call, inside autograd.
         if gradient.truth == claim:
-            self._move(claim, REPLICATE, step.out, self._module(step.source), step.source.cause)
+            module, cause = self._module(step.source), step.source.cause
+            if step.tree is None:
+                self._move(claim, REPLICATE, step.out, module, cause)
+            else:
+                self._found.moves += tree_moves(step.out.shape, step.tree, module, cause, REPLICATE)
             self._give(step.source, Gradient(REPLICATE, REPLICATE), None)
         elif gradient.truth is None:
             self._give(step.source, Gradient(None, REPLICATE), split)
@@ -226,6 +243,21 @@ class _Walk:
         else:
             self._wrong("claim", None, step.out, gradient, split, step.module)
             self._give(step.source, Gradient(None, target), split)
+
+    def _shared(self, step: Shared) -> None:
+        """Each layer left a term of the gradient behind; their sum goes to where the input came from, as it lay."""
+        gradient = self._total(step.out)
+        if gradient is None:
+            return
+        lies = step.source.claim or REPLICATE
+        if not step.source.grad or gradient.truth is None:
+            self._give(step.source, Gradient(None, lies), self._split_of(step.out))
+        elif gradient.honest and isinstance(gradient.truth, Partial):
+            self._found.moves += tree_moves(step.out.shape, step.tree, step.module, step.cause, lies)
+            self._give(step.source, Gradient(lies, lies), None)
+        else:
+            self._wrong("claim", None, step.out, gradient, self._split_of(step.out), step.module)
+            self._give(step.source, Gradient(None, lies), None)
 
     def _called(self, step: Called) -> None:
         starts: dict[int, Gradient] = {}

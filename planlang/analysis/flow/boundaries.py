@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
+from planlang.analysis.flow import blocks
 from planlang.analysis.flow.cause import Applied, Cause
 from planlang.analysis.flow.conflict import Conflict, Fault
 from planlang.analysis.flow.converting import convert, unwrap, wrap
@@ -26,6 +27,9 @@ def enter(frame: Frame, applied: Applied, cause: Cause, event: Enter) -> dict[in
     """
     style = applied.style
     match style:
+        case Colwise() | Rowwise() | Sequence() if style.invariant:
+            x, value = _first(frame, event, style.word)
+            return {value: blocks.arrive(frame, style, x, cause)}
         case Colwise() | Rowwise():
             x, value = _first(frame, event, style.word)
             embedding = frame.setup.kinds.get(cause.module) is Kind.EMBEDDING
@@ -108,6 +112,8 @@ def leave(frame: Frame, applied: Applied, cause: Cause, event: Leave, outs: dict
             y = outs[event.outs[0].value]
             if y.truth is None and y.claim is None:
                 return {event.outs[0].value: _trusted(frame, style, y, cause)}
+            if style.invariant:
+                return {event.outs[0].value: blocks.depart(frame, style, y, cause)}
             if y.claim is None:
                 text = f"`{style.word}` expects a DTensor from the module, and it returns a plain tensor"
                 raise Conflict(Fault.CALL, text, crashes=True, tensors=(y,))

@@ -78,6 +78,7 @@ class Frame:
         self.backward_memo: dict[object, object] = {}
         self.inputs: dict[int, Tensor] = {}
         self.looked_up: set[int] = set()  # the tensors that are partial since each rank has a part of a vocabulary
+        self.shared: dict[int, tuple[object, Tensor]] = {}  # what invariant columns share, by their input's number
         self.used: tuple[Layout, ...] = ()  # what DTensor converted the tensors of the operator that runs to
         self._values = setup.graph.values
         self._sizes = Sizes(self.tensor)

@@ -30,6 +30,10 @@ def placed(frame: Frame, record: Value, names: Sequence[str], name: str) -> Tens
     held = _held(frame, name, record, layout, layout, cause)
     own = _placement(frame, record, name)
     style = own[1].applied.style if own else None
+    if own is not None and isinstance(style, SequenceStyle) and style.invariant:  # a copy of it for each block
+        local = frame.new(held, held.truth, None, own[1])
+        frame.trail.steps.append(Unwrapped(held, local, Partial(), style.reduce))
+        return local
     if own is None or layout is None or not isinstance(style, Replicated):
         return held
     if frame.holds_dtensors(own[1].module):

@@ -9,6 +9,7 @@ from planlang.analysis.flow.cause import Cause
 from planlang.analysis.flow.conflict import Conflict
 from planlang.analysis.flow.state import Tensor
 from planlang.layout import Layout, Partial, Replicate, Shard
+from planlang.plan.styles import Tree
 
 if TYPE_CHECKING:
     from planlang.analysis.flow.forward import Frame
@@ -31,6 +32,8 @@ class Move:
             that the order of the sum does not matter.
         target: its layout after.
         certain: whether torch is known to run it: DTensor chooses some conversions itself, not all by rules known here.
+        tree: for half of a sum in one fixed order, how that is added up: an all-to-all, in which each rank gets its
+            chunk of all terms of the flattened tensor, or the all-gather of the chunks' sums.
     """
 
     kind: Collective
@@ -42,6 +45,7 @@ class Move:
     exact: bool = False
     target: Layout = Replicate()
     certain: bool = True
+    tree: Tree | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +86,19 @@ class Wrapped:
 
 @dataclass(frozen=True, slots=True)
 class Unwrapped:
-    """`to_local`; `grad` is the layout that the gradient is said to have, by default the forward one."""
+    """`to_local`.
+
+    Attributes:
+        source: the DTensor.
+        out: the plain tensor.
+        grad: the layout that the gradient is said to have, by default the forward one.
+        tree: where the gradient is summed in a fixed order, how.
+    """
 
     source: Tensor
     out: Tensor
     grad: Layout | None = None
+    tree: Tree | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +107,17 @@ class Converted:
 
     source: Tensor
     out: Tensor
+    module: str
+    cause: Cause | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The whole input that invariant linear layers share: its gradient is summed once, in a tree."""
+
+    source: Tensor
+    out: Tensor
+    tree: Tree
     module: str
     cause: Cause | None
 
@@ -109,7 +132,7 @@ class Called:
     module: str
 
 
-Step: TypeAlias = Computed | Wrapped | Unwrapped | Converted | Called
+Step: TypeAlias = Computed | Wrapped | Unwrapped | Converted | Shared | Called
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +176,14 @@ def collective(source: Layout, target: Layout) -> Collective | None:
             return "all_to_all"
         case _:
             return None
+
+
+def tree_moves(
+    shape: tuple[int, ...], tree: Tree, module: str, cause: Cause | None, target: Layout
+) -> list[Move]:
+    """The collectives of a sum in a fixed order; to a `Shard` the first alone."""
+    part = target if isinstance(target, Shard) else Shard(0)
+    moves = [Move("all_to_all", shape, True, Partial(), module, cause, target=part, tree=tree)]
+    if not isinstance(target, Shard):
+        moves.append(Move("all_gather", shape, True, part, module, cause, target=target, tree=tree))
+    return moves
