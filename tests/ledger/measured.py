@@ -39,11 +39,20 @@ class Measured:
 
 
 class Sized(CommDebugMode):
-    """`CommDebugMode`, which counts, and beside its counts the bytes of what goes in."""
+    """`CommDebugMode`, which counts, and beside its counts the bytes of what goes in.
+
+    Its hook on every module's backward is taken away: under such a hook each module is given a tensor of its own, and
+    invariant layers no longer see that they share an input, so that other collectives run than without it.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.tally: Tally = Counter()
+
+    def __enter__(self) -> Sized:
+        super().__enter__()  # type: ignore[no-untyped-call]
+        self.advanced_module_tracker._bw_handle.remove()
+        return self
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         before = self.get_total_counts()
@@ -96,11 +105,12 @@ def measure(
 
 
 def tally(ledger: Ledger, phase: Phase) -> Tally:
-    """The same of a ledger; a mesh of CPUs runs an all-to-all as an all-gather (torch's `shard_dim_alltoall`)."""
+    """The same of a ledger; a mesh of CPUs runs a conversion's all-to-all as an all-gather (`shard_dim_alltoall`)."""
     found: Tally = Counter()
     for entry in ledger.entries:
         if entry.phase == phase:
-            found["all_gather" if entry.kind == "all_to_all" else entry.kind, entry.payload] += entry.count
+            gathers = entry.kind == "all_to_all" and not entry.tree
+            found["all_gather" if gathers else entry.kind, entry.payload] += entry.count
     return found
 
 

@@ -178,9 +178,7 @@ def collective(source: Layout, target: Layout) -> Collective | None:
             return None
 
 
-def tree_moves(
-    shape: tuple[int, ...], tree: Tree, module: str, cause: Cause | None, target: Layout
-) -> list[Move]:
+def tree_moves(shape: tuple[int, ...], tree: Tree, module: str, cause: Cause | None, target: Layout) -> list[Move]:
     """The collectives of a sum in a fixed order; to a `Shard` the first alone."""
     part = target if isinstance(target, Shard) else Shard(0)
     moves = [Move("all_to_all", shape, True, Partial(), module, cause, target=part, tree=tree)]
