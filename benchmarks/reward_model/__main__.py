@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.reward_model import results
 from benchmarks.reward_model.evaluate import evaluate
-from benchmarks.reward_model.gate import OURS, PUBLISHED, unequal_scores, wrong_training
+from benchmarks.reward_model.gate import OURS, PUBLISHED, ROUNDING, unequal_scores, wrong_training
 from benchmarks.reward_model.graded import graded
 from benchmarks.reward_model.machine import machine
 from benchmarks.reward_model.model import DTYPES
@@ -24,7 +24,7 @@ from benchmarks.reward_model.page import write
 from benchmarks.reward_model.processes import compare_processes
 from benchmarks.reward_model.recipe import MINIATURE, STANDARD, Recipe
 from benchmarks.reward_model.results import Result, Scored, Stepped
-from benchmarks.reward_model.steps import compare, one_process, under
+from benchmarks.reward_model.steps import compare, one_process, reversed_pairs, under
 from benchmarks.reward_model.train import train
 
 HERE = Path(__file__).parent
@@ -89,10 +89,12 @@ def _processes(arguments: argparse.Namespace, recipe: Recipe) -> int:
 def _steps(arguments: argparse.Namespace, recipe: Recipe) -> int:
     for seed in arguments.seeds:
         right = one_process(recipe, seed)
+        rounded = reversed_pairs(recipe, seed)
+        _add(arguments, compare("one process, pairs reversed", ROUNDING, 1, recipe, seed, right, rounded))
         for role, plans in ((OURS, arguments.plans), (PUBLISHED, [PUBLISHED_PLAN])):
             for plan in plans:
                 for tp in arguments.tp:
-                    rows = compare(plan, role, tp, recipe, seed, right, under(plan, tp, recipe, seed))
+                    rows = compare(plan.stem, role, tp, recipe, seed, right, under(plan, tp, recipe, seed))
                     _add(arguments, rows)
                     for row in rows:
                         print(

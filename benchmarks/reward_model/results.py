@@ -149,7 +149,7 @@ class Stepped:
 
     Attributes:
         plan: its name.
-        role: `ours`, or `published` for a plan that must fail.
+        role: `ours`; `published`, which must fail; `rounding`, one process that adds up in another order.
         tp: ranks.
         steps: of AdamW, in float32.
         seed: of weights and data.
