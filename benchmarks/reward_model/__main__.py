@@ -55,7 +55,7 @@ def _train(arguments: argparse.Namespace, recipe: Recipe) -> int:
 
 
 def _eval(arguments: argparse.Namespace, recipe: Recipe) -> int:
-    plans = [graded(path, recipe, arguments.tp) for path in arguments.plans]
+    plans = [graded(path, recipe, arguments.tp, arguments.mesh_of_one) for path in arguments.plans]
     for plan in plans:
         print(f"{plan.name}: {plan.grade}", flush=True)
     scored = [] if arguments.again else results.latest(results.read(arguments.results), Scored)
@@ -169,6 +169,7 @@ def _parser() -> argparse.ArgumentParser:
     weights(made)
     sizes(made, (1, 2, 4, 8), SEEDS, PLANS)
     types(made)
+    made.add_argument("--mesh-of-one", action="store_true", help="hold these plans against themselves on one rank")
     made.add_argument("--again", action="store_true", help="measure also what is measured already")
     made = command("processes", _processes, "score one set on real processes, against simulated ranks")
     weights(made)

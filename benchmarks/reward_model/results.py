@@ -106,7 +106,7 @@ class Scored:
     @property
     def of(self) -> tuple[object, ...]:
         """Which scores it is about."""
-        return self.plan, self.text, self.dtype, self.tp, self.seed, self.weights
+        return self.plan, self.text, self.grade, self.dtype, self.tp, self.seed, self.weights
 
     @property
     def bitwise(self) -> bool:
