@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.reward_model import results
 from benchmarks.reward_model.evaluate import evaluate
-from benchmarks.reward_model.gate import OURS, PUBLISHED, unequal_scores, wrong_training
+from benchmarks.reward_model.gate import OURS, PUBLISHED, ROUNDING, unequal_scores, wrong_training
 from benchmarks.reward_model.graded import graded
 from benchmarks.reward_model.machine import machine
 from benchmarks.reward_model.model import DTYPES
@@ -24,7 +24,7 @@ from benchmarks.reward_model.page import write
 from benchmarks.reward_model.processes import compare_processes
 from benchmarks.reward_model.recipe import MINIATURE, STANDARD, Recipe
 from benchmarks.reward_model.results import Result, Scored, Stepped
-from benchmarks.reward_model.steps import compare, one_process, under
+from benchmarks.reward_model.steps import compare, one_process, reversed_pairs, under
 from benchmarks.reward_model.train import train
 
 HERE = Path(__file__).parent
@@ -55,7 +55,7 @@ def _train(arguments: argparse.Namespace, recipe: Recipe) -> int:
 
 
 def _eval(arguments: argparse.Namespace, recipe: Recipe) -> int:
-    plans = [graded(path, recipe, arguments.tp) for path in arguments.plans]
+    plans = [graded(path, recipe, arguments.tp, arguments.mesh_of_one) for path in arguments.plans]
     for plan in plans:
         print(f"{plan.name}: {plan.grade}", flush=True)
     scored = [] if arguments.again else results.latest(results.read(arguments.results), Scored)
@@ -89,10 +89,12 @@ def _processes(arguments: argparse.Namespace, recipe: Recipe) -> int:
 def _steps(arguments: argparse.Namespace, recipe: Recipe) -> int:
     for seed in arguments.seeds:
         right = one_process(recipe, seed)
+        rounded = reversed_pairs(recipe, seed)
+        _add(arguments, compare("one process, pairs reversed", ROUNDING, 1, recipe, seed, right, rounded))
         for role, plans in ((OURS, arguments.plans), (PUBLISHED, [PUBLISHED_PLAN])):
             for plan in plans:
                 for tp in arguments.tp:
-                    rows = compare(plan, role, tp, recipe, seed, right, under(plan, tp, recipe, seed))
+                    rows = compare(plan.stem, role, tp, recipe, seed, right, under(plan, tp, recipe, seed))
                     _add(arguments, rows)
                     for row in rows:
                         print(
@@ -167,6 +169,7 @@ def _parser() -> argparse.ArgumentParser:
     weights(made)
     sizes(made, (1, 2, 4, 8), SEEDS, PLANS)
     types(made)
+    made.add_argument("--mesh-of-one", action="store_true", help="hold these plans against themselves on one rank")
     made.add_argument("--again", action="store_true", help="measure also what is measured already")
     made = command("processes", _processes, "score one set on real processes, against simulated ranks")
     weights(made)

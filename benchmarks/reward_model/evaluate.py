@@ -120,4 +120,4 @@ class _One:
 
     def of(self, plan: Graded, tp: int) -> tuple[object, ...]:
         """What `Scored.of` is of a measurement of a plan at a degree."""
-        return plan.name, plan.text, self.dtype, tp, self.seed, self.digest
+        return plan.name, plan.text, plan.grade, self.dtype, tp, self.seed, self.digest

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from benchmarks.reward_model.graded import HELD
 from benchmarks.reward_model.results import Scored, Stepped
 
-OURS, PUBLISHED = "ours", "published"
+OURS, PUBLISHED, ROUNDING = "ours", "published", "rounding"
 FARTHEST = 0.01  # of the way that one process's weights went
 
 

@@ -28,24 +28,25 @@ class Graded:
         name: what it is called.
         text: the first 16 hex digits of its file's sha256.
         grade: one of `GRADES`, or `UNKNOWN`.
+        is_own_reference: whether its scores are held against the plan on a mesh of one, and not against the unsharded
+            model: an invariant plan may compute with kernels of its own, on one rank as on many.
     """
 
     path: Path
     name: str
     text: str
     grade: str
-
-    @property
-    def is_own_reference(self) -> bool:
-        """Whether its scores are held against the plan on a mesh of one, and not against the unsharded model.
-
-        An invariant plan may compute with kernels of its own, on one rank as on many.
-        """
-        return self.grade == "invariant"
+    is_own_reference: bool = False
 
 
-def graded(path: Path, recipe: Recipe, degrees: Sequence[int]) -> Graded:
+def graded(path: Path, recipe: Recipe, degrees: Sequence[int], own: bool = False) -> Graded:
     """A plan with the weakest of its grades on the reward model at several degrees.
+
+    Args:
+        path: the plan's file.
+        recipe: the sizes of the model.
+        degrees: how many ranks, one by one.
+        own: whether it is its own reference, even if it is not graded `invariant`.
 
     Raises:
         RuntimeError: planlang does not take the plan.
@@ -54,7 +55,8 @@ def graded(path: Path, recipe: Recipe, degrees: Sequence[int]) -> Graded:
         config(recipe).save_pretrained(folder)
         grades = {_grade(path, folder, tp) for tp in degrees if tp > 1}
     weakest = UNKNOWN if UNKNOWN in grades else min(grades, key=GRADES.index)
-    return Graded(path, path.stem, hashlib.sha256(path.read_bytes()).hexdigest()[:16], weakest)
+    text = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    return Graded(path, path.stem, text, weakest, own or weakest == GRADES[-1])
 
 
 def _grade(path: Path, model: str, tp: int) -> str:

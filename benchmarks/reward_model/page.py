@@ -72,7 +72,7 @@ def _scores(dtype: str, scored: Sequence[Scored]) -> str:
     order = list(dict.fromkeys(each.plan for each in scored))
     keyed = sorted(scored, key=lambda each: (SETS.index(each.set), order.index(each.plan), each.tp))
     rows = [_row(list(own)) for _, own in groupby(keyed, lambda each: (each.set, each.plan, each.tp))]
-    head = ["pairs", "plan", "tp", "% right", "changed", "ties", "lost", "gained", "p", "p of a seed"]
+    head = ["pairs", "plan", "tp", "% right", "changed", "ties", "lost", "gained", "p", "least p of a seed"]
     return _table(f"Scores in {dtype}", [*head, "scores that differ", "same bits"], rows)
 
 
@@ -96,7 +96,7 @@ def _row(own: Sequence[Scored]) -> list[str]:
         str(lost),
         str(gained),
         f"{mcnemar(lost, gained):.2g}",
-        f"≥ {min(mcnemar(each.lost, each.gained) for each in own):.2g}",
+        f"{min(mcnemar(each.lost, each.gained) for each in own):.2g}",
         f"{100 * sum(e.differing for e in own) / sum(e.scores for e in own):.2f} %",
         "yes" if all(each.bitwise for each in own) else "no",
     ]

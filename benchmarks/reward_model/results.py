@@ -106,7 +106,7 @@ class Scored:
     @property
     def of(self) -> tuple[object, ...]:
         """Which scores it is about."""
-        return self.plan, self.text, self.dtype, self.tp, self.seed, self.weights
+        return self.plan, self.text, self.grade, self.dtype, self.tp, self.seed, self.weights
 
     @property
     def bitwise(self) -> bool:
@@ -149,7 +149,7 @@ class Stepped:
 
     Attributes:
         plan: its name.
-        role: `ours`, or `published` for a plan that must fail.
+        role: `ours`; `published`, which must fail; `rounding`, one process that adds up in another order.
         tp: ranks.
         steps: of AdamW, in float32.
         seed: of weights and data.

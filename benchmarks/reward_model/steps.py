@@ -1,4 +1,4 @@
-"""Steps of training under a plan, on simulated ranks, against the same steps on one process, in float32."""
+"""The first steps of training under a plan, on simulated ranks, against the same on one process, in float32."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 import planlang
 from benchmarks.reward_model.data import training_pairs
-from benchmarks.reward_model.model import initial, preference_loss, rewards
+from benchmarks.reward_model.model import initial
 from benchmarks.reward_model.recipe import Recipe
 from benchmarks.reward_model.results import Stepped
 from benchmarks.reward_model.scoring import simulated
-from benchmarks.reward_model.train import adamw
+from benchmarks.reward_model.train import adamw, one_step
 from planlang.runtime.simulate import local
 from planlang.runtime.simulate.run import whole
 
@@ -41,6 +41,13 @@ def one_process(recipe: Recipe, seed: int) -> Trail:
     return _trail(model, _steps(model, recipe, _batches(recipe, seed)), 1)
 
 
+def reversed_pairs(recipe: Recipe, seed: int) -> Trail:
+    """The steps on one process, the pairs of each step in the opposite order: what rounding alone does."""
+    model = initial(recipe, seed)
+    batches = [torch.cat([half.flip(0) for half in batch.chunk(2)]) for batch in _batches(recipe, seed)]
+    return _trail(model, _steps(model, recipe, batches), 1)
+
+
 def under(plan: Path, tp: int, recipe: Recipe, seed: int) -> Trail:
     """The steps under a plan. Every rank has weights, gradients and an optimizer's state of its own."""
     model, batches = initial(recipe, seed), _batches(recipe, seed)  # inside, each rank would draw its own
@@ -62,14 +69,7 @@ def _batches(recipe: Recipe, seed: int) -> list[Tensor]:
 def _steps(model: nn.Module, recipe: Recipe, batches: Sequence[Tensor]) -> list[Tensor]:
     """The losses of all steps, each one number on every rank."""
     optimizer = adamw(model, recipe.rate)
-    losses: list[Tensor] = []
-    for batch in batches:
-        optimizer.zero_grad()
-        loss = preference_loss(rewards(model, batch))
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        losses.append(loss.detach())
-    return losses
+    return [one_step(model, optimizer, recipe, step, batch) for step, batch in enumerate(batches)]
 
 
 def _trail(model: nn.Module, losses: list[Tensor], tp: int) -> Trail:
@@ -77,11 +77,11 @@ def _trail(model: nn.Module, losses: list[Tensor], tp: int) -> Trail:
     return Trail(weights, [[each.item() for each in local.of_each_rank(loss, tp)] for loss in losses])
 
 
-def compare(plan: Path, role: str, tp: int, recipe: Recipe, seed: int, right: Trail, got: Trail) -> list[Stepped]:
+def compare(plan: str, role: str, tp: int, recipe: Recipe, seed: int, right: Trail, got: Trail) -> list[Stepped]:
     """What is different after the steps, a result a group of weights.
 
     Args:
-        plan: which plan.
+        plan: its name.
         role: what the gate asks of it.
         tp: ranks.
         recipe: the sizes.
@@ -99,7 +99,7 @@ def compare(plan: Path, role: str, tp: int, recipe: Recipe, seed: int, right: Tr
         shares = {name: max(_norm([each]) for each in off[name]) / _norm([ways[name]]) for name in names}
         worst = max(shares, key=lambda name: shares[name])
         row = Stepped(
-            plan=plan.stem,
+            plan=plan,
             role=role,
             tp=tp,
             steps=recipe.compared_steps,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from benchmarks.reward_model.data import training_pairs
 from benchmarks.reward_model.model import digest, initial, preference_loss, rewards, weights_path
@@ -19,15 +19,10 @@ def train(recipe: Recipe, seed: int, cache: Path) -> Trained:
     """Trains the model of a seed and keeps its weights in `cache`, written in one go."""
     model = initial(recipe, seed).train()
     optimizer = adamw(model, recipe.rate)
-    losses: list[float] = []
-    for step in range(recipe.train_steps):
-        for group in optimizer.param_groups:
-            group["lr"] = recipe.rate * share(step, recipe.train_steps)
-        optimizer.zero_grad()
-        loss = preference_loss(rewards(model, training_pairs(seed, recipe.batch, step)))
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        losses.append(loss.item())
+    losses = [
+        one_step(model, optimizer, recipe, step, training_pairs(seed, recipe.batch, step)).item()
+        for step in range(recipe.train_steps)
+    ]
     weights = {name: tensor.detach() for name, tensor in model.state_dict().items()}
     cache.mkdir(parents=True, exist_ok=True)
     path = weights_path(cache, seed)
@@ -42,6 +37,19 @@ def train(recipe: Recipe, seed: int, cache: Path) -> Trained:
         loss=sum(last) / len(last),
         weights=digest(weights),
     )
+
+
+def one_step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, recipe: Recipe, step: int, sequences: Tensor
+) -> Tensor:
+    """One step of training, whether there are ranks or not; its loss."""
+    for group in optimizer.param_groups:
+        group["lr"] = recipe.rate * share(step, recipe.train_steps)
+    optimizer.zero_grad()
+    loss = preference_loss(rewards(model, sequences))
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    return loss.detach()
 
 
 def adamw(model: nn.Module, rate: float) -> torch.optim.AdamW:

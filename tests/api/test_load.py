@@ -63,7 +63,7 @@ def test_data_loads_back_to_an_equal_plan(plan_file: Path, target: str) -> None:
     assert planlang.compile(written, target=target) == written.read_text()
 
 
-@pytest.mark.parametrize("name", ["qwen", "qwen_stable", "qwen_sequence"])
+@pytest.mark.parametrize("name", ["qwen", "qwen_stable", "qwen_sequence", "qwen_invariant"])
 @pytest.mark.parametrize("target", ["yaml", "json"])
 def test_bundled_plans_survive_as_data(tmp_path: Path, name: str, target: str) -> None:
     written = tmp_path / f"plan.{target}"
