@@ -155,7 +155,8 @@ WRONG: dict[str, Plan] = {
     "a whole input taken for columns": {f"{MLP}.down_proj": Rowwise(invariant=BLOCKS)},
     "columns taken for a whole input": row("qwen3") | {f"{MLP}.down_proj": Rowwise(in_=WHOLE, invariant=BLOCKS)},
     "heads taken for tokens": row("qwen3") | {f"{ATTENTION}.q_norm": Sequence(dim=1, local=True, invariant=2)},
-    "a DTensor beside plain tensors": row("qwen3") | {f"{MLP}.down_proj": Rowwise(out=WHOLE, local=False, invariant=BLOCKS)},
+    "a DTensor beside plain tensors": row("qwen3")
+    | {f"{MLP}.down_proj": Rowwise(out=WHOLE, local=False, invariant=BLOCKS)},
     "a norm of whole tensors": {"model.norm": Sequence(dim=2, local=True, invariant=BLOCKS)},
     "a norm that no rule reaches": {name: each for name, each in row("qwen3").items() if "q_norm" not in name},
     "blocks that the tokens do not fill": invariant(right_plans("qwen3")["sequence"]),

@@ -64,6 +64,7 @@ def test_collectives_as_json(show: Any) -> None:
         "payload_bytes": 16 * 4096 * 4,
         "ring_bytes": 2 * 7 * 16 * 4096 * 4 // 8,
         "exact": True,
+        "tree": False,
         "certain": True,
         "line": 7,
     }
