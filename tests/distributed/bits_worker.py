@@ -1,4 +1,4 @@
-"""One of the processes that `test_bits.py` starts: `torchrun ... bits_worker.py OUT.json`.
+"""One of the processes that `test_invariant_processes.py` starts: `torchrun ... bits_worker.py OUT.json`.
 
 A small model is trained under `qwen_invariant` on groups of 1, 2 and 4 of the processes. Every process writes down the
 digest of all that it has; rank 0 collects them.
