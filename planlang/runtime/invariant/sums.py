@@ -53,7 +53,7 @@ def tree_all_reduce(term: Tensor, mesh: DeviceMesh) -> Tensor:
     flat = term.reshape(-1)
     if numbers % ranks:
         flat = torch.nn.functional.pad(flat, (0, -numbers % ranks))
-    whole = collectives.all_gather_tensor(_chunk(flat.view(ranks, -1), mesh).contiguous(), 0, mesh)
+    whole = collectives.all_gather_single(_chunk(flat.view(ranks, -1), mesh).contiguous(), 0, mesh)
     return _arrived(whole)[:numbers].view(term.shape)
 
 
@@ -75,7 +75,7 @@ def all_gather(part: Tensor, dim: int, mesh: DeviceMesh) -> Tensor:
     """All ranks' parts, one behind the other along `dim`."""
     if mesh.size() == 1:
         return part
-    whole = _arrived(collectives.all_gather_tensor(part.contiguous(), 0, mesh))
+    whole = _arrived(collectives.all_gather_single(part.contiguous(), 0, mesh))
     return whole if dim == 0 else torch.cat(whole.chunk(mesh.size(), 0), dim)
 
 
