@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BUNDLED = ("qwen", "qwen_stable", "qwen_sequence")
+BUNDLED = ("qwen", "qwen_stable", "qwen_sequence", "qwen_invariant")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,17 @@ TEXTS = {
             "model.norm: sequence\n*.q_norm: sequence(dim=2)\n*.k_norm: sequence(dim=2, local=true)\n"
             "*.input_layernorm: sequence(local=true)\n*.post_attention_layernorm: sequence(dim=0, local=false)"
         )
+    ),
+    "invariant": Text(
+        text=plan(
+            "option blocks = 8\n"
+            "model.embed_tokens: rowwise(in=replicate, invariant=blocks)\n"
+            "*.{q,k,v}_proj: colwise(invariant=blocks)\n"
+            "*.{q,k}_norm: sequence(dim=2, local=true, invariant=4, reduce=tree(acc=float32))\n"
+            "*.o_proj: rowwise(out=shard(1), invariant=2, reduce=tree(acc=float64))\n"
+            "lm_head: colwise(out=replicate, local=false, invariant=8, reduce=tree(acc=float32))"
+        ),
+        options=(("blocks", 4),),
     ),
     "prepare_input": Text(
         text=plan(
