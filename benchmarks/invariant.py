@@ -12,6 +12,7 @@ processes that it would talk to are not there (`fake` process group), so nothing
 from __future__ import annotations
 
 import argparse
+import gc
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -150,6 +151,7 @@ def bits(
     styles: Callable[[nn.Module, int], Styles] = invariant,
 ) -> Digests:
     """Digests of all that a training leaves on `tp` simulated ranks: equal if the bits are, on every rank."""
+    gc.collect()  # the model before: its modules and their forwards hold each other
     model = widths.build(dtype)
     tokens = torch.randint(1, VOCABULARY, shape, generator=torch.Generator().manual_seed(2))
     labels = tokens.roll(1, -1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -28,6 +28,15 @@ from planlang.runtime.simulate.run import whole
 RANKS = (1, 2, 4, 8)
 WIDTH = 64
 Found = dict[str, Tensor]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Attention in float32 shares a product among threads where a rank has one head, which changes its bits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 class Siblings(nn.Module):
