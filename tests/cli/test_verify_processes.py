@@ -105,16 +105,20 @@ def alive(process: int) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_no_process_and_no_file(number: signal.Signals, files: Path) -> None:
     command = [sys.executable, "-m", "planlang", "verify", "qwen", "--model", QWEN3, "--processes", "2"]
-    process = subprocess.Popen(command, env=os.environ | {"TMPDIR": str(files)}, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 300
-    while len(started := list(files.glob("planlang-*/pid.*"))) < 2:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    ranks = [int(path.read_text()) for path in started]
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    process.send_signal(number)
-    _, said = process.communicate(timeout=60)
+    environment = os.environ | {"TMPDIR": str(files)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            deadline = time.monotonic() + 300
+            while len(started := list(files.glob("planlang-*/pid.*"))) < 2:
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            ranks = [int(path.read_text()) for path in started]
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            process.send_signal(number)
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130
     assert not said.strip()
     assert len(children) == 1

@@ -34,7 +34,7 @@ def main(folder: Path) -> None:
     """Runs all cases of the order."""
     order: Order = pickle.loads((folder / ORDER).read_bytes())
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    (folder / f"{PID}.{rank}").write_text(str(os.getpid()))
+    _leave(folder / f"{PID}.{rank}", str(os.getpid()).encode())
     threading.Thread(target=_end_with, args=(order.parent, os.getppid()), daemon=True).start()
     torch.set_num_threads(1)
     if order.device == "cuda":
@@ -48,7 +48,7 @@ def main(folder: Path) -> None:
             except PlanError as error:
                 allowed, found = 0.0, error
         now = time.monotonic()
-        _leave(folder / f"{number}.{rank}", Answer(found, allowed, now - start, now))
+        _leave(folder / f"{number}.{rank}", pickle.dumps(Answer(found, allowed, now - start, now)))
 
 
 def _run(order: Order, subject: Subject, number: int, rank: int, folder: Path) -> tuple[float, Outcome | PlanError]:
@@ -90,9 +90,10 @@ def _all_right(outcome: Outcome, device: str) -> bool:
     return not wrong.item()
 
 
-def _leave(path: Path, answer: Answer) -> None:
-    unfinished = path.with_name(f"{path.name}.part")
-    unfinished.write_bytes(pickle.dumps(answer))
+def _leave(path: Path, content: bytes) -> None:
+    """Writes a file that is there only once it is whole."""
+    unfinished = path.with_name(f"part.{path.name}")
+    unfinished.write_bytes(content)
     unfinished.replace(path)
 
 
