@@ -184,7 +184,8 @@ def _apply(model: nn.Module, mesh: DeviceMesh, styles: Styles, tp: int) -> None:
             local.spread(module, tp)
     for name, style in styles.items():
         module = model.get_submodule(name)
-        local.spread(module, tp)
+        if not list(module.children()):  # those inside are spread in their turn
+            local.spread(module, tp)
         parallelize_module(module, mesh, style)
     restore(held)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from planlang.loaded import Plan
     from planlang.measurer import numerics
     from planlang.runtime.invariant import (
+        InvariantAttention,
         InvariantColwiseParallel,
         InvariantRowwiseParallel,
         InvariantSequenceParallel,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Finding",
+    "InvariantAttention",
     "InvariantColwiseParallel",
     "InvariantRowwiseParallel",
     "InvariantSequenceParallel",
@@ -56,6 +58,7 @@ _HOMES = {
     "check": "planlang.checker",
     "Finding": "planlang.diagnostics.finding",
     "PlanError": "planlang.diagnostics.finding",
+    "InvariantAttention": "planlang.runtime.invariant",
     "InvariantColwiseParallel": "planlang.runtime.invariant",
     "InvariantRowwiseParallel": "planlang.runtime.invariant",
     "InvariantSequenceParallel": "planlang.runtime.invariant",

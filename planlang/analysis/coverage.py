@@ -9,7 +9,18 @@ from planlang.analysis.assign import Assignment
 from planlang.analysis.regions import Box
 from planlang.layout import Layout, Replicate, Shard, local_shape
 from planlang.model.tree import Kind, Node, Parameter
-from planlang.plan.styles import Colwise, Custom, Prepare, Replicated, Rowwise, Sequence, Skip, Style, axis_of
+from planlang.plan.styles import (
+    Attention,
+    Colwise,
+    Custom,
+    Prepare,
+    Replicated,
+    Rowwise,
+    Sequence,
+    Skip,
+    Style,
+    axis_of,
+)
 
 
 def placement(style: Style, node: Node, parameter: Parameter) -> Layout | None:
@@ -23,7 +34,7 @@ def placement(style: Style, node: Node, parameter: Parameter) -> Layout | None:
             return Shard(1) if parameter.name == "weight" else Replicate()
         case Sequence() | Replicated():
             return Replicate()
-        case Prepare() | Skip() | Custom():
+        case Prepare() | Attention() | Skip() | Custom():
             return None
 
 
@@ -45,7 +56,7 @@ def splits_plainly(style: Style, kind: Kind | None) -> bool:
             return style.grad == "sum"
         case Custom():
             return True
-        case Prepare() | Skip():
+        case Prepare() | Attention() | Skip():
             return False
 
 
@@ -95,7 +106,11 @@ def uncovered(assignment: Assignment) -> list[Uncovered]:
     found: dict[tuple[str, bool], Uncovered] = {}
     for site in assignment.sites.all:
         leaving = [(piece.box, True) for piece in assignment.rule_of(site) if isinstance(piece.rule.style, Skip)]
-        leaving += [(piece.box, False) for piece in assignment.rule_of(site) if isinstance(piece.rule.style, Prepare)]
+        leaving += [
+            (piece.box, False)
+            for piece in assignment.rule_of(site)
+            if isinstance(piece.rule.style, Prepare | Attention)
+        ]
         leaving += [(box, False) for box in assignment.unruled(site)]
         for parameter in site.node.parameters:
             name = f"{site.star}.{parameter.name}" if site.star else parameter.name

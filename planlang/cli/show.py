@@ -21,7 +21,7 @@ from planlang.diagnostics.finding import PlanError
 from planlang.layout import Conversion, Layout
 from planlang.model.tree import Parameter
 from planlang.plan import ir
-from planlang.plan.styles import Colwise, Custom, Prepare, Replicated, Rowwise, Skip
+from planlang.plan.styles import Attention, Colwise, Custom, Prepare, Replicated, Rowwise, Skip
 from planlang.plan.styles import Sequence as SequenceStyle
 from planlang.source import printable
 from planlang.syntax.printer import target_text
@@ -121,13 +121,15 @@ def _boundary(keyed: Keyed) -> tuple[str, str, str]:
             return style.word, _kept(inputs, style.local_in), _kept(outputs, style.local_out)
         case Replicated() as style:
             return f"{style.word}, grad={style.grad}", "", ""
+        case Attention() as style:
+            return _word(style), "", ""
         case Custom() as style:
             return f"custom {style.path}", "", ""
         case Skip() as style:
             return style.word, "", ""
 
 
-def _word(style: Colwise | Rowwise | SequenceStyle) -> str:
+def _word(style: Colwise | Rowwise | SequenceStyle | Attention) -> str:
     return f"{style.word}, {style.invariant} blocks" if style.invariant else style.word
 
 

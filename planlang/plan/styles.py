@@ -128,6 +128,15 @@ class Replicated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attention:
+    """Ours, not torch's: the module computes attention in `invariant` blocks of heads; layouts and parameters stay."""
+
+    word: ClassVar[str] = "attention"
+    invariant: int = argument("blocks", 8)
+    axis: str = argument("axis", "tp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Skip:
     """The module is left alone on purpose."""
 
@@ -144,9 +153,9 @@ class Custom:
     axis: str = "tp"
 
 
-Style: TypeAlias = Colwise | Rowwise | Sequence | Prepare | Replicated | Skip | Custom
+Style: TypeAlias = Colwise | Rowwise | Sequence | Prepare | Replicated | Attention | Skip | Custom
 STYLES: dict[str, type[Style]] = {
-    cls.word: cls for cls in (Colwise, Rowwise, Sequence, Prepare, Replicated, Skip, Custom)
+    cls.word: cls for cls in (Colwise, Rowwise, Sequence, Prepare, Replicated, Attention, Skip, Custom)
 }
 
 
@@ -157,7 +166,7 @@ def arguments_of(style: type[Style]) -> dict[str, Field[Any]]:
 
 def blocks_of(style: Style) -> int:
     """In how many blocks an invariant style computes its module; 0 for any other style."""
-    return style.invariant if isinstance(style, Colwise | Rowwise | Sequence) else 0
+    return style.invariant if isinstance(style, Colwise | Rowwise | Sequence | Attention) else 0
 
 
 def axis_of(style: Style) -> str | None:

@@ -27,8 +27,13 @@ from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, PlanError
 from planlang.plan import ir
 from planlang.plan.documents import short
-from planlang.plan.styles import ACCUMULATORS, Colwise, Prepare, Replicated, Rowwise, Sequence, Style, Tree
-from planlang.runtime.invariant import InvariantColwiseParallel, InvariantRowwiseParallel, InvariantSequenceParallel
+from planlang.plan.styles import ACCUMULATORS, Attention, Colwise, Prepare, Replicated, Rowwise, Sequence, Style, Tree
+from planlang.runtime.invariant import (
+    InvariantAttention,
+    InvariantColwiseParallel,
+    InvariantRowwiseParallel,
+    InvariantSequenceParallel,
+)
 from planlang.runtime.replicate import ReplicateParallel
 from planlang.source import Source
 from planlang.syntax.nodes import Choice, Literal, Part, Path, Segment, Star, Target
@@ -158,6 +163,8 @@ def _style(style: Any) -> Style:
         )
     if cls is InvariantSequenceParallel:
         return Sequence(dim=_dim(style.sequence_dim), local=_flag(style.use_local_output), **_blocks(style))
+    if cls is InvariantAttention:
+        return Attention(invariant=_dim(style.blocks))
     if cls is ReplicateParallel:
         return Replicated(grad=style.grad)
     raise _Unreadable(f"a `{cls.__name__}`, which is no style of torch's own classes")

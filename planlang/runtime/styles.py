@@ -21,8 +21,13 @@ from torch.distributed.tensor.parallel import (
 from planlang import layout as layouts
 from planlang.diagnostics.codes import BAD_CUSTOM_STYLE
 from planlang.diagnostics.finding import Finding, PlanError
-from planlang.plan.styles import Colwise, Custom, Prepare, Replicated, Rowwise, Sequence, Skip, Style
-from planlang.runtime.invariant import InvariantColwiseParallel, InvariantRowwiseParallel, InvariantSequenceParallel
+from planlang.plan.styles import Attention, Colwise, Custom, Prepare, Replicated, Rowwise, Sequence, Skip, Style
+from planlang.runtime.invariant import (
+    InvariantAttention,
+    InvariantColwiseParallel,
+    InvariantRowwiseParallel,
+    InvariantSequenceParallel,
+)
 from planlang.runtime.replicate import ReplicateParallel
 from planlang.source import Place
 
@@ -70,14 +75,17 @@ def build(style: Style, place: Place | None = None) -> ParallelStyle | None:
                 invariant = InvariantColwiseParallel if isinstance(style, Colwise) else InvariantRowwiseParallel
                 return invariant(**own, **arguments)
             return ColwiseParallel(**arguments) if isinstance(style, Colwise) else RowwiseParallel(**arguments)
-        case Sequence() if style.invariant:
-            return InvariantSequenceParallel(**_blocks(style), sequence_dim=style.dim, use_local_output=style.local)
         case Sequence():
-            return SequenceParallel(sequence_dim=style.dim, use_local_output=style.local)
+            split: dict[str, Any] = {"sequence_dim": style.dim, "use_local_output": style.local}
+            return (
+                InvariantSequenceParallel(**_blocks(style), **split) if style.invariant else SequenceParallel(**split)
+            )
         case Prepare():
             return _prepare(style)
         case Replicated():
             return ReplicateParallel(grad=style.grad)
+        case Attention():
+            return InvariantAttention(blocks=style.invariant)
         case Skip():
             return None
         case Custom():

@@ -8,4 +8,4 @@ KEYWORDS = frozenset(
 )
 
 # The words of the styles. They are no keywords; knowing them here makes better guesses at what a line was meant to be.
-STYLE_WORDS = frozenset(("colwise", "rowwise", "sequence", "prepare", "replicate", "skip", "custom"))
+STYLE_WORDS = frozenset(("colwise", "rowwise", "sequence", "prepare", "replicate", "attention", "skip", "custom"))

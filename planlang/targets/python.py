@@ -18,6 +18,7 @@ from planlang.model.tree import Tree
 from planlang.plan import ir
 from planlang.plan.conditions import spelt
 from planlang.plan.styles import (
+    Attention,
     Colwise,
     Custom,
     Prepare,
@@ -234,6 +235,8 @@ def _style(style: Style, imports: _Imports) -> Expression:
         case Replicated():
             grad: list[tuple[str, Expression]] = [("grad", '"none"')] if style.grad == "none" else []
             return call(imports.name(_OWN, "ReplicateParallel"), grad)
+        case Attention():
+            return call(imports.name(_OWN, "InvariantAttention"), [("blocks", str(style.invariant))])
         case Custom():
             module, _, cls = style.path.partition(":")
             imports.modules.add(module)

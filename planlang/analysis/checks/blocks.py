@@ -9,7 +9,7 @@ from planlang.analysis.checks.sizes import HEADS, KV_HEADS, heads
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding
 from planlang.model.tree import Kind, Node
-from planlang.plan.styles import Colwise, Rowwise, Sequence, axis_of, blocks_of
+from planlang.plan.styles import Attention, Colwise, Rowwise, Sequence, axis_of, blocks_of
 
 # What each module of an attention has one of for each head.
 _BY_HEAD = {
@@ -29,7 +29,7 @@ def check_blocks(case: Case) -> Iterator[Finding]:
         blocks = blocks_of(use.rule.style)
         if not blocks or id(use.rule) in seen:
             continue
-        finding = _shared(case, use, blocks) or _whole(case, use, blocks) or _without_parts(use)
+        finding = _shared(case, use, blocks) or _whole(case, use, blocks) or _without_parts(use) or _alone(use)
         if finding:
             seen.add(id(use.rule))
             yield finding
@@ -55,7 +55,7 @@ def _shared(case: Case, use: Use, blocks: int) -> Finding | None:
 
 def _whole(case: Case, use: Use, blocks: int) -> Finding | None:
     """Whether the blocks divide the heads, or the width, that they cut."""
-    found = heads(case, use, _BY_HEAD) or _width(use)
+    found = _fewest_heads(case, use) or heads(case, use, _BY_HEAD) or _width(use)
     if found is None or found[0] % blocks == 0:
         return None
     count, what = found
@@ -69,6 +69,16 @@ def _whole(case: Case, use: Use, blocks: int) -> Finding | None:
         if fitting > 1
         else f"no power of two divides {count}: leave it without a rule",
     )
+
+
+def _fewest_heads(case: Case, use: Use) -> tuple[int, str] | None:
+    """The key and value heads of a whole attention, of which there are the fewest; else its heads."""
+    if isinstance(use.rule.style, Attention):
+        for key, what in (KV_HEADS, HEADS):
+            count = case.tree.config.get(key)
+            if isinstance(count, int):
+                return count, what
+    return None
 
 
 def _width(use: Use) -> tuple[int, str] | None:
@@ -93,6 +103,19 @@ def _without_parts(use: Use) -> Finding | None:
         message=f"{use.name} has parameters below its own, and `sequence` with `invariant` is for a single module",
         place=use.place,
         help="write rules for the modules inside it",
+    )
+
+
+def _alone(use: Use) -> Finding | None:
+    """`attention` is for the module whose code computes it, which has its projections inside."""
+    node = use.site.node
+    if not isinstance(use.rule.style, Attention) or node.children:
+        return None
+    return Finding(
+        code=codes.STYLE_NOT_FOR_MODULE,
+        message=f"{use.name} is a `{node.cls}`, and `attention` is for a module that computes attention",
+        place=use.place,
+        help="write it for the module around the projections, `*.self_attn: attention(invariant=8)`",
     )
 
 

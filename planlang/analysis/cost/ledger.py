@@ -19,6 +19,7 @@ from planlang.analysis.flow.gradients import Backward
 from planlang.analysis.flow.passes import Pass
 from planlang.analysis.flow.state import REPLICATE
 from planlang.analysis.flow.tape import Called, Collective, Move
+from planlang.analysis.flow.unblocked import unblocked
 from planlang.analysis.flow.words import star
 from planlang.layout import Layout, Partial
 from planlang.plan import ir
@@ -90,7 +91,8 @@ class Ledger:
         width: bytes of a floating-point number.
         entries: forward ones first, each phase in the order in which it runs.
         complete: whether the plan is right, so that nothing is missing from the entries or would not run at all.
-        widths: whether a product or a sum is split plainly, so that its own width depends on the number of ranks.
+        widths: whether a product or a sum is split plainly, or an operator is given a rank's part outside blocks, so
+            that how it is computed depends on the number of ranks.
     """
 
     axis: str
@@ -148,6 +150,7 @@ def ledger(walked: Pass, axis: str, width: int) -> Ledger:
             found[key] = _entry(phase, move, axis, ranks, width, rule, before + times)
     in_order = tuple(sorted(found.values(), key=lambda each: PHASES.index(each.phase)))
     widths = any(splits_plainly(each.style, setup.kinds.get(name)) for name, each in setup.applied.items())
+    widths = widths or next(unblocked(walked), None) is not None
     return Ledger(axis, ranks, graph.batch, graph.length, width, in_order, walked.right, widths)
 
 

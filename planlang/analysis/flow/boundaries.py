@@ -13,7 +13,7 @@ from planlang.analysis.flow.tape import Computed
 from planlang.layout import Conversion, Layout, Replicate, Shard
 from planlang.model.graph import Argument, Enter, Leave, Ref
 from planlang.model.tree import Kind
-from planlang.plan.styles import Colwise, Custom, Prepare, Replicated, Rowwise, Sequence, Skip
+from planlang.plan.styles import Attention, Colwise, Custom, Prepare, Replicated, Rowwise, Sequence, Skip
 
 if TYPE_CHECKING:
     from planlang.analysis.flow.forward import Frame
@@ -45,7 +45,7 @@ def enter(frame: Frame, applied: Applied, cause: Cause, event: Enter) -> dict[in
             return {value: x if x.claim == cut else convert(frame, x, cut, cause)}
         case Prepare():
             return _prepared(frame, style, cause, event)
-        case Replicated() | Skip() | Custom():
+        case Replicated() | Attention() | Skip() | Custom():
             return {}
         case _:
             assert_never(style)
@@ -122,7 +122,7 @@ def leave(frame: Frame, applied: Applied, cause: Cause, event: Leave, outs: dict
             return {event.outs[0].value: unwrap(frame, y, cause) if style.local else y}
         case Prepare():
             return _returned(frame, style, cause, event, outs)
-        case Replicated() | Skip():
+        case Replicated() | Attention() | Skip():
             return {}
         case Custom():
             made = {value: frame.new(y, None, None, cause) for value, y in outs.items()}

@@ -17,6 +17,7 @@ from planlang.analysis.flow.fixes import cure
 from planlang.analysis.flow.gradients import Wrong
 from planlang.analysis.flow.passes import Contract, Pass, run
 from planlang.analysis.flow.setup import Setup
+from planlang.analysis.flow.unblocked import unblocked_findings
 from planlang.analysis.flow.words import star
 from planlang.analysis.regions import concrete
 from planlang.diagnostics.finding import Finding
@@ -99,8 +100,8 @@ def check_axis(
             change and alone and isinstance(entry, ir.Rule)
         ):  # in its place, since a new rule beside it would be one too many
             changes[number] = replace(change, old=Applied(entry.style, entry))
-    proved = prove(plan, assignment, walked, wording)
-    return Checked(axis, ranks, tuple(walked), (*findings, *proved), (*changes.values(), *(None for _ in proved)))
+    more = (*prove(plan, assignment, walked, wording), *unblocked_findings(each for _, each in walked))
+    return Checked(axis, ranks, tuple(walked), (*findings, *more), (*changes.values(), *(None for _ in more)))
 
 
 def _graphs(graphs: Graphs, ranks: int) -> Iterator[tuple[Probe, Graph]]:

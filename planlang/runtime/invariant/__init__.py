@@ -6,9 +6,10 @@ on the number of ranks, and every sum over blocks is one fixed binary tree (`sum
 """
 
 from planlang.runtime.invariant.styles import (
+    InvariantAttention,
     InvariantColwiseParallel,
     InvariantRowwiseParallel,
     InvariantSequenceParallel,
 )
 
-__all__ = ["InvariantColwiseParallel", "InvariantRowwiseParallel", "InvariantSequenceParallel"]
+__all__ = ["InvariantAttention", "InvariantColwiseParallel", "InvariantRowwiseParallel", "InvariantSequenceParallel"]

@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ParallelStyle
 
-from planlang.runtime.invariant import embedding, linear, repeated
+from planlang.runtime.invariant import attention, embedding, linear, repeated
 from planlang.runtime.invariant.settings import Settings, check_blocks, check_width, keep
 
 _Forward = Callable[..., torch.Tensor]
@@ -162,6 +162,28 @@ class InvariantSequenceParallel(_Invariant):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(blocks={self.blocks}, sequence_dim={self.sequence_dim})"
+
+
+class InvariantAttention(_Invariant):
+    """Computes attention in blocks of heads, so that its kernels do the same on any number of ranks.
+
+    For a module that calls `scaled_dot_product_attention` or `matmul` on plain tensors of a rank's heads, such as the
+    attention of transformers' models under the implementations `sdpa` and `eager`. Layouts and parameters stay.
+
+    Keyword Args:
+        blocks: in how many blocks of heads; a power of two that divides the heads, those of keys and values too.
+    """
+
+    def __init__(self, *, blocks: int = 8) -> None:
+        super().__init__(blocks, None)
+
+    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
+        self._settle(module, device_mesh, Replicate(), Replicate(), local=True)
+        module.forward = MethodType(attention.attention, module)
+        return module
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(blocks={self.blocks})"
 
 
 def _check_embedding(module: nn.Embedding) -> None:

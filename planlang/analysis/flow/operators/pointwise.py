@@ -25,6 +25,16 @@ _OTHERS = (
     *("or", "xor", "invert", "isnan", "isinf", "isfinite", "nan_to_num", "bool", "int", "long", "lerp", "addcmul"),
     *("addcdiv", "atan2", "hardswish", "hardsigmoid", "sinh", "cosh", "zero", "fill", "copy", "logit", "exp2"),
 )
+# One operation of the floating-point standard a number, or none: all kernels agree on its bits.
+EXACT = frozenset(
+    (
+        *(*_SUM, *_PRODUCT, *_FIRST),
+        *("relu", "relu6", "abs", "sign", "floor", "ceil", "round", "trunc", "clamp", "clip", "clamp_min", "clamp_max"),
+        *("sqrt", "square", "reciprocal", "rdiv", "rtruediv", "where", "masked_fill", "maximum", "minimum", "floordiv"),
+        *("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "invert", "logical_and", "logical_or", "logical_not"),
+        *("isnan", "isinf", "isfinite", "nan_to_num", "bool", "int", "long", "zero", "fill", "copy", "hardtanh"),
+    )
+)
 _WHOLE = ("torch.int", "torch.uint", "torch.long", "torch.short", "torch.bool")
 
 
