@@ -37,7 +37,12 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from benchmarks.timing import Pairs, in_turn
-from planlang.runtime.invariant import InvariantColwiseParallel, InvariantRowwiseParallel, InvariantSequenceParallel
+from planlang.runtime.invariant import (
+    InvariantAttention,
+    InvariantColwiseParallel,
+    InvariantRowwiseParallel,
+    InvariantSequenceParallel,
+)
 from planlang.runtime.simulate import local
 from planlang.runtime.ties import record, restore
 
@@ -115,6 +120,8 @@ def invariant(model: nn.Module, blocks: int) -> Styles:
             ("q_norm", "k_norm"),
             lambda: InvariantSequenceParallel(blocks=blocks, sequence_dim=2, use_local_output=True),
         ),
+        "self_attn": lambda: InvariantAttention(blocks=blocks),
+        "act_fn": lambda: InvariantSequenceParallel(blocks=blocks, sequence_dim=-1, use_local_output=True),
         "embed_tokens": lambda: InvariantRowwiseParallel(blocks=blocks, input_layouts=Replicate()),
         "lm_head": lambda: InvariantColwiseParallel(blocks=blocks, use_local_output=False),
     }

@@ -19,7 +19,12 @@ from transformers import (
     Qwen3ForSequenceClassification,
 )
 
-from planlang.runtime.invariant import InvariantColwiseParallel, InvariantRowwiseParallel, InvariantSequenceParallel
+from planlang.runtime.invariant import (
+    InvariantAttention,
+    InvariantColwiseParallel,
+    InvariantRowwiseParallel,
+    InvariantSequenceParallel,
+)
 from planlang.runtime.simulate import local
 from planlang.runtime.simulate.run import whole
 from planlang.runtime.ties import record, restore
@@ -38,17 +43,17 @@ Styles = dict[str, ParallelStyle]
 Bits = dict[str, list[Tensor]]
 
 
-def build(kind: str, dtype: torch.dtype, layers: int = 2) -> PreTrainedModel:
+def build(kind: str, dtype: torch.dtype, layers: int = 2, attention: str = "sdpa") -> PreTrainedModel:
     """The seeded model, every parameter random and of a size that matters.
 
-    A block of the MLP is 32 numbers wide: where a rank's part ends within a vector of the CPU, `silu` in float32 and
-    float64 computes its last numbers in another way.
+    A block of the MLP is 20 numbers wide: where a rank's part ends within a vector of the CPU, `silu` in float32 and
+    float64 computes its last numbers in another way, unless it runs in blocks.
     """
     model_class, config_class, tied = KINDS[kind]
     config = config_class(
         vocab_size=VOCABULARY,
         hidden_size=64,
-        intermediate_size=256,
+        intermediate_size=160,
         num_hidden_layers=layers,
         num_attention_heads=16,
         num_key_value_heads=8,
@@ -58,6 +63,7 @@ def build(kind: str, dtype: torch.dtype, layers: int = 2) -> PreTrainedModel:
         pad_token_id=0,
         num_labels=1,
         use_cache=False,
+        attn_implementation=attention,
     )
     model = model_class(config)
     source = torch.Generator().manual_seed(1)
@@ -89,6 +95,10 @@ def invariant(model: nn.Module, accumulate: torch.dtype | None = None) -> Styles
             made[name] = InvariantRowwiseParallel(**options)
         elif last in ("q_norm", "k_norm"):
             made[name] = InvariantSequenceParallel(sequence_dim=2, use_local_output=True, **options)
+        elif last == "self_attn":
+            made[name] = InvariantAttention(blocks=BLOCKS)
+        elif last == "act_fn":
+            made[name] = InvariantSequenceParallel(sequence_dim=-1, use_local_output=True, **options)
         elif last == "embed_tokens":
             made[name] = InvariantRowwiseParallel(input_layouts=Replicate(), **options)
         elif last == "lm_head":
@@ -123,9 +133,10 @@ def trained(
     layers: int = 2,
     prepare: Callable[[nn.Module], object] = lambda model: None,
     autocast: bool = False,
+    attention: str = "sdpa",
 ) -> Bits:
     """Logits, loss and every gradient on each of `tp` simulated ranks, and the weights after `steps` of AdamW."""
-    model, made = build(kind, dtype, layers), batch(kind, *shape)
+    model, made = build(kind, dtype, layers, attention), batch(kind, *shape)
     with local.ranks(tp) as mesh:
         local.spread(model, tp)
         held = record(model)

@@ -39,20 +39,11 @@ class Measured:
 
 
 class Sized(CommDebugMode):
-    """`CommDebugMode`, which counts, and beside its counts the bytes of what goes in.
-
-    Its hook on every module's backward is taken away: under such a hook each module is given a tensor of its own, and
-    invariant layers no longer see that they share an input, so that other collectives run than without it.
-    """
+    """`CommDebugMode`, which counts, and beside its counts the bytes of what goes in."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.tally: Tally = Counter()
-
-    def __enter__(self) -> Sized:
-        super().__enter__()  # type: ignore[no-untyped-call]
-        self.advanced_module_tracker._bw_handle.remove()
-        return self
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         before = self.get_total_counts()

@@ -20,11 +20,12 @@ _HEADS = 1  # of [batch, heads, length, width]
 _PRODUCTS = (torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__)
 
 
-def attention(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+def attention(module: nn.Module, own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The forward of a module that computes attention: its own code, with the products of heads block by block.
 
     Args:
         module: calls `scaled_dot_product_attention`, or `matmul`, on a rank's heads: [batch, heads, length, width].
+        own: the forward of its class.
         args: what the module takes.
         kwargs: what the module takes by name.
 
@@ -34,7 +35,7 @@ def attention(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
     """
     blocks = _Blocks(kept.of(module).own)
     with blocks:
-        out = type(module).forward(module, *args, **kwargs)
+        out = own(*args, **kwargs)
     if not blocks.calls:
         raise NotImplementedError(
             f"{type(module).__name__} calls neither `scaled_dot_product_attention` nor `matmul` on heads: "

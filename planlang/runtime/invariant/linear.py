@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from planlang.runtime.invariant import settings as kept
 from planlang.runtime.invariant.settings import LAST, REPLICATE, Settings
-from planlang.runtime.invariant.shared import Shared, share
+from planlang.runtime.invariant.shared import Terms, share
 from planlang.runtime.invariant.sums import tree_all_reduce, tree_sum
 
 
@@ -27,10 +27,10 @@ def columns(module: nn.Linear, x: Tensor) -> Tensor:
         x: [..., in_features].
     """
     settings = kept.of(module)
-    whole, shared = share(x, settings)
+    whole, terms, token = share(x, settings)
     weight, bias = kept.local(module.weight), None if module.bias is None else kept.local(module.bias)
     whole, weight, bias = kept.cast(whole.detach(), weight, bias)  # type: ignore[assignment]
-    y = _Columns.apply(whole, weight, bias, shared.token, shared, settings.own)  # type: ignore[no-untyped-call]
+    y = _Columns.apply(whole, weight, bias, token, terms, settings.own)  # type: ignore[no-untyped-call]
     return kept.left(y, settings, LAST)
 
 
@@ -52,11 +52,11 @@ def rows(module: nn.Linear, x: Tensor) -> Tensor:
 class _Columns(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, token: Tensor | None, shared: Shared, own: int
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, token: Tensor | None, terms: Terms, own: int
     ) -> Tensor:
         ctx.save_for_backward(x, weight)
-        ctx.shared, ctx.own = shared, own
-        ctx.number = shared.join() if token is not None else -1
+        ctx.terms, ctx.own, ctx.token = terms, own, token
+        ctx.number = terms.join() if token is not None else -1
         y = x.new_empty(*x.shape[:-1], weight.shape[0])
         flat, parts = _flat(x), _flat(y).chunk(own, 1)
         biases = [None] * own if bias is None else list(bias.chunk(own))
@@ -72,7 +72,7 @@ class _Columns(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         flat = _flat(gradient)
         if ctx.needs_input_grad[3]:
-            ctx.shared.leave(ctx.number, flat, weight)
+            ctx.terms.leave(ctx.number, flat, weight)
         by_weight = _by_weight(flat, _flat(x), ctx.own) if ctx.needs_input_grad[1] else None
         by_bias = torch.cat([part.sum(0) for part in flat.chunk(ctx.own, 1)]) if ctx.needs_input_grad[2] else None
         token = gradient.new_zeros(()) if ctx.needs_input_grad[3] else None
@@ -89,7 +89,9 @@ class _Rows(torch.autograd.Function):
         y = tree_all_reduce(total, settings.mesh).to(x.dtype)
         if bias is not None:
             y = y.add_(bias)
-        return y.view(*x.shape[:-1], weight.shape[0])
+        # A view would be one of a tensor that nobody else has, and FSDP2 warns of views.
+        made: Tensor = torch.ops.aten._unsafe_view(y, [*x.shape[:-1], weight.shape[0]])
+        return made
 
     @staticmethod
     @torch.autograd.function.once_differentiable

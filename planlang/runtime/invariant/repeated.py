@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from planlang.runtime.invariant.settings import Settings
 from planlang.runtime.invariant.sums import tree_all_reduce, tree_sum
 
 
-def repeated(module: nn.Module, x: Tensor) -> Tensor:
+def repeated(module: nn.Module, x: Tensor, own: Callable[[Tensor], Tensor]) -> Tensor:
     """The forward of such a module: its own code on each block, with a copy of the parameters for each.
 
     A parameter's gradient is the sum over all blocks, in their tree.
@@ -21,6 +22,7 @@ def repeated(module: nn.Module, x: Tensor) -> Tensor:
     Args:
         module: with replicated parameters of its own and none below.
         x: split along the style's dimension, which a rank's blocks divide.
+        own: the forward of the module's class, bound to the module.
     """
     settings = kept.of(module)
     assert isinstance(settings.arrives, Shard)
@@ -38,7 +40,7 @@ def repeated(module: nn.Module, x: Tensor) -> Tensor:
     try:
         for number, block in enumerate(x.chunk(settings.own, dim)):
             module._parameters.update({name: each[number] for name, each in copies.items()})
-            outs.append(type(module).forward(module, block.contiguous()))
+            outs.append(own(block.contiguous()))
     finally:
         module._parameters.update(held)
     y = outs[0] if len(outs) == 1 else torch.cat(outs, dim)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MethodType
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,10 +11,18 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ParallelStyle
 
-from planlang.runtime.invariant import attention, embedding, linear, repeated
 from planlang.runtime.invariant.settings import Settings, check_blocks, check_width, keep
-
-_Forward = Callable[..., torch.Tensor]
+from planlang.runtime.invariant.styled import (
+    Attended,
+    Columns,
+    Features,
+    Repeated,
+    Rows,
+    Styled,
+    Vocabulary,
+    check_plain,
+    restyle,
+)
 
 
 class _Invariant(ParallelStyle):
@@ -26,20 +33,21 @@ class _Invariant(ParallelStyle):
     def _settle(
         self, module: nn.Module, mesh: DeviceMesh, arrives: Placement, leaves: Placement, local: bool
     ) -> Settings:
+        check_plain(module)
         check_blocks(self.blocks, mesh)
         settings = Settings(mesh, self.blocks, arrives, leaves, local, self.accumulate)
         keep(module, settings)
         return settings
 
     def _place(
-        self, module: nn.Module, mesh: DeviceMesh, placements: Mapping[str, Placement], forward: _Forward
+        self, module: nn.Module, mesh: DeviceMesh, placements: Mapping[str, Placement], style: type[Styled]
     ) -> None:
         for name, parameter in list(module._parameters.items()):
             if parameter is None or isinstance(parameter, DTensor):
                 continue
             placed = distribute_tensor(parameter, mesh, [placements[name]], src_data_rank=self.src_data_rank)
             module.register_parameter(name, nn.Parameter(placed, requires_grad=parameter.requires_grad))
-        module.forward = MethodType(forward, module)
+        restyle(module, style)
 
 
 class InvariantColwiseParallel(_Invariant):
@@ -73,11 +81,11 @@ class InvariantColwiseParallel(_Invariant):
         self._settle(module, device_mesh, self.input_layouts, self.output_layouts, self.use_local_output)
         if isinstance(module, nn.Linear):
             check_width("output features", module.out_features, self.blocks)
-            self._place(module, device_mesh, {"weight": Shard(0), "bias": Shard(0)}, linear.columns)
+            self._place(module, device_mesh, {"weight": Shard(0), "bias": Shard(0)}, Columns)
         elif isinstance(module, nn.Embedding):
             _check_embedding(module)
             check_width("features", module.embedding_dim, self.blocks)
-            self._place(module, device_mesh, {"weight": Shard(1)}, embedding.features)
+            self._place(module, device_mesh, {"weight": Shard(1)}, Features)
         else:
             raise NotImplementedError(f"{type(self).__name__} is for nn.Linear and nn.Embedding")
         return module
@@ -115,11 +123,11 @@ class InvariantRowwiseParallel(_Invariant):
         self._settle(module, device_mesh, self.input_layouts, self.output_layouts, self.use_local_output)
         if isinstance(module, nn.Linear):
             check_width("input features", module.in_features, self.blocks)
-            self._place(module, device_mesh, {"weight": Shard(1), "bias": Replicate()}, linear.rows)
+            self._place(module, device_mesh, {"weight": Shard(1), "bias": Replicate()}, Rows)
         elif isinstance(module, nn.Embedding):
             _check_embedding(module)
             check_width("rows", module.num_embeddings, self.blocks)
-            self._place(module, device_mesh, {"weight": Shard(0)}, embedding.vocabulary)
+            self._place(module, device_mesh, {"weight": Shard(0)}, Vocabulary)
         else:
             raise NotImplementedError(f"{type(self).__name__} is for nn.Linear and nn.Embedding")
         return module
@@ -157,7 +165,7 @@ class InvariantSequenceParallel(_Invariant):
             raise NotImplementedError(f"{type(self).__name__} is for a module without parameters below its own")
         split = Shard(self.sequence_dim)
         self._settle(module, device_mesh, split, split, self.use_local_output)
-        self._place(module, device_mesh, dict.fromkeys(module._parameters, Replicate()), repeated.repeated)
+        self._place(module, device_mesh, dict.fromkeys(module._parameters, Replicate()), Repeated)
         return module
 
     def __repr__(self) -> str:
@@ -179,7 +187,7 @@ class InvariantAttention(_Invariant):
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
         self._settle(module, device_mesh, Replicate(), Replicate(), local=True)
-        module.forward = MethodType(attention.attention, module)
+        restyle(module, Attended)
         return module
 
     def __repr__(self) -> str:
