@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from planlang.runtime.invariant import settings as kept
+from planlang.runtime.invariant.joining import cut, joined
 
 _HEADS = 1  # of [batch, heads, length, width]
 _PRODUCTS = (torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__)
@@ -86,6 +87,5 @@ class _Blocks(TorchFunctionMode):
         for tensor in tensors:
             if tensor.shape[_HEADS] % self.own:
                 raise ValueError(f"{self.own} blocks on a rank do not divide its {tensor.shape[_HEADS]} heads")
-        parts = (tensor.chunk(self.own, _HEADS) for tensor in tensors)
-        outs = [func(*(each.contiguous() for each in block)) for block in zip(*parts, strict=True)]
-        return outs[0] if len(outs) == 1 else torch.cat(outs, _HEADS)
+        parts = (cut(tensor, self.own, _HEADS) for tensor in tensors)
+        return joined([func(*block) for block in zip(*parts, strict=True)], _HEADS)

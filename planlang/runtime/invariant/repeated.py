@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, Shard
 
 from planlang.runtime.invariant import settings as kept
+from planlang.runtime.invariant.joining import cut, joined
 from planlang.runtime.invariant.settings import Settings
 from planlang.runtime.invariant.sums import tree_all_reduce, tree_sum
 
@@ -38,12 +39,12 @@ def repeated(module: nn.Module, x: Tensor, own: Callable[[Tensor], Tensor]) -> T
     }
     outs: list[Tensor] = []
     try:
-        for number, block in enumerate(x.chunk(settings.own, dim)):
+        for number, block in enumerate(cut(x, settings.own, dim)):
             module._parameters.update({name: each[number] for name, each in copies.items()})
-            outs.append(own(block.contiguous()))
+            outs.append(own(block))
     finally:
         module._parameters.update(held)
-    y = outs[0] if len(outs) == 1 else torch.cat(outs, dim)
+    y = joined(outs, dim)
     return y if settings.local else DTensor.from_local(y, settings.mesh, [settings.arrives], run_check=False)
 
 
