@@ -4,7 +4,8 @@
 
 The ledger is that of the whole model, from the catalog's graph. Torch runs the same classes at full width on fake
 tensors under a fake process group, with 2 layers and with 3: what the third adds is counted for each of the others.
-Compared are kinds, counts and bytes, forward and backward apart, and how many gradients stay partial.
+Compared are kinds, counts and bytes, forward and backward apart, and how many gradients stay partial. Last, what the
+invariant plan moves beside the row-parallel one: bytes that a rank sends where collectives run as rings.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import planlang
+from planlang.analysis.cost.bytes import ring_bytes
 from planlang.analysis.cost.ledger import Ledger, Phase, ledger
 from planlang.analysis.flow.applied import setup
 from planlang.analysis.flow.passes import run
@@ -38,7 +40,7 @@ from planlang.model.pretrained import build, config_for, model_class
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "ledger"))
 measured: Any = importlib.import_module("measured")
 
-PLANS = ("qwen", "qwen_stable", "qwen_sequence")
+PLANS = ("qwen", "qwen_stable", "qwen_sequence", "qwen_invariant")
 DENSE = ("qwen2", "qwen3")
 RANKS = (2, 4, 8)
 BATCH, LENGTH = 2, 64
@@ -52,6 +54,7 @@ class Compared:
 
     Attributes:
         ours: collectives of the ledger by kind, forward and backward.
+        moved: bytes that a rank sends in what ran, forward and backward, and for gradients that were left partial.
         equal: whether kinds, counts and bytes are those that ran, and as many gradients stay partial.
     """
 
@@ -60,6 +63,7 @@ class Compared:
     plan: str
     ranks: int
     ours: tuple[dict[str, int], dict[str, int]]
+    moved: tuple[int, int, int]
     equal: bool
 
 
@@ -77,6 +81,7 @@ def main() -> int:
             for cls in entry.classes:
                 found += compared(entry, cls)
                 _print_rows(found[-len(PLANS) * len(_ranks(entry)) :])
+    _print_ratios(found)
     equal = sum(each.equal for each in found)
     seconds = time.perf_counter() - start
     print(
@@ -101,11 +106,25 @@ def compared(entry: Entry, cls: str) -> Iterator[Compared]:
             if not equal:
                 print(f"{entry.name} {cls} {plan} at {ranks}: ours {tallies}, theirs {theirs}", file=sys.stderr)
             counts = tuple(measured.counts(tallies[phase]) for phase in PHASES)
-            yield Compared(entry.name, cls, plan, ranks, (counts[0], counts[1]), equal)
+            sent = [_sent(tallied, ranks) for tallied in theirs[:2]]
+            later = sum(each.moved for each in ours.totals("deferred").values())
+            yield Compared(entry.name, cls, plan, ranks, (counts[0], counts[1]), (sent[0], sent[1], later), equal)
+
+
+def _sent(tallied: Counter[Any], ranks: int) -> int:
+    return sum(count * ring_bytes(kind, payload, ranks) for (kind, payload), count in tallied.items())
+
+
+def _options(entry: Entry, plan: str) -> dict[str, Any]:
+    """Of `qwen_invariant`: as many blocks as the key and value heads allow, and no more than 8."""
+    if plan != "qwen_invariant":
+        return {}
+    heads = int(str(_facts(entry)["num_key_value_heads"]))
+    return {"blocks": min(heads & -heads, 8)}
 
 
 def _ledger(entry: Entry, cls: str, plan: str, ranks: int) -> Ledger:
-    compiled = planlang.load(plan).compile(catalog.tree(entry.name, cls), tp=ranks).checked()
+    compiled = planlang.load(plan, **_options(entry, plan)).compile(catalog.tree(entry.name, cls), tp=ranks).checked()
     graph = catalog.graphs(entry.name, cls).passes["plain"].at(BATCH, LENGTH)
     return ledger(run(setup(compiled.assignments[0], graph, "tp", ranks)), "tp", width=2)
 
@@ -132,11 +151,11 @@ def _real(entry: Entry, cls: str, plan: str, ranks: int, layers: int) -> Any:
     with FakeTensorMode(allow_non_fake_inputs=True):
         make_fake(model, gradients=True)
         inputs = {"input_ids": torch.ones((BATCH, LENGTH), dtype=torch.int64)}
-        return measured.measure(model, inputs, mesh, partial(_parallelize, plan))
+        return measured.measure(model, inputs, mesh, partial(_parallelize, plan, _options(entry, plan)))
 
 
-def _parallelize(plan: str, model: Any, mesh: Any) -> None:
-    planlang.parallelize(model, mesh, plan)
+def _parallelize(plan: str, options: dict[str, Any], model: Any, mesh: Any) -> None:
+    planlang.parallelize(model, mesh, plan, **options)
 
 
 def _facts(entry: Entry) -> dict[str, Any]:
@@ -158,6 +177,22 @@ def _print_rows(found: list[Compared]) -> None:
         print(
             f"{first.model:20} {first.cls:32} {plan:14} tp {ranks:6} {forward:36} | {backward:38} {verdict}", flush=True
         )
+
+
+def _print_ratios(found: list[Compared]) -> None:
+    """The bytes of the invariant plan as shares of those of the row-parallel plan: least and most of all models."""
+    plain, ours = ({_case(each): each.moved for each in found if each.plan == plan} for plan in (PLANS[0], PLANS[-1]))
+    shares = [
+        (each[0] / plain[case][0], each[1] / plain[case][1], sum(each[1:]) / sum(plain[case][1:]))
+        for case, each in ours.items()
+    ]
+    what = ("forward", "backward", "backward and gradients left partial")
+    for name, column in zip(what, zip(*shares, strict=True), strict=False):
+        print(f"{PLANS[-1]} moves {min(column):.6f} to {max(column):.6f} of the bytes of {PLANS[0]}: {name}")
+
+
+def _case(each: Compared) -> tuple[str, str, int]:
+    return each.model, each.cls, each.ranks
 
 
 def _text(counts: dict[str, int]) -> str:

@@ -251,6 +251,21 @@ def test_blocks_divide_the_widths(tp: int) -> None:
     refused(InvariantRowwiseParallel(), nn.Embedding(36, 64), tp, "rows of 36")
 
 
+@pytest.mark.parametrize("tp", [1, 2])
+def test_blocks_of_a_product_are_two_wide(tp: int) -> None:
+    refused(InvariantColwiseParallel(), nn.Linear(64, 8), tp, "8 blocks of output features of 8 are 1 wide")
+    refused(InvariantRowwiseParallel(), nn.Linear(8, 64), tp, "8 blocks of input features of 8 are 1 wide")
+    with local.ranks(tp) as mesh:
+        for style, module in (
+            (InvariantColwiseParallel(), nn.Linear(64, 16)),
+            (InvariantRowwiseParallel(), nn.Linear(16, 1)),
+            (InvariantColwiseParallel(), nn.Embedding(64, 8)),
+            (InvariantRowwiseParallel(), nn.Embedding(8, 64)),
+        ):
+            local.spread(module, tp)
+            parallelize_module(module, mesh, style)
+
+
 @pytest.mark.parametrize("style", [InvariantColwiseParallel, InvariantRowwiseParallel])
 @pytest.mark.parametrize("option", [{"max_norm": 1.0}, {"scale_grad_by_freq": True}, {"sparse": True}], ids=str)
 def test_an_embedding_that_does_more_than_look_up_is_refused(style: Callable[..., Any], option: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Blocks of invariant styles: the ranks share them, and they cut neither a width unevenly nor a head."""
+"""Blocks of invariant styles: the ranks share them, and they cut neither heads nor widths unevenly, nor too narrow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def check_blocks(case: Case) -> Iterator[Finding]:
         blocks = blocks_of(use.rule.style)
         if not blocks or id(use.rule) in seen:
             continue
-        finding = _shared(case, use, blocks) or _whole(case, use, blocks) or _without_parts(use) or _alone(use)
+        finding = _shared(case, use, blocks) or _whole(case, use, blocks) or _wide(use, blocks)
+        finding = finding or _without_parts(use) or _alone(use)
         if finding:
             seen.add(id(use.rule))
             yield finding
@@ -79,6 +80,20 @@ def _fewest_heads(case: Case, use: Use) -> tuple[int, str] | None:
             if isinstance(count, int):
                 return count, what
     return None
+
+
+def _wide(use: Use, blocks: int) -> Finding | None:
+    """Whether the blocks of a product are two wide or more; those of a lookup may be one wide."""
+    found = _width(use)
+    if use.site.node.kind is not Kind.LINEAR or found is None or blocks == 1 or found[0] != blocks:
+        return None
+    return Finding(
+        code=codes.BLOCKS_NOT_DIVISIBLE,
+        message=f"{blocks} blocks of the {blocks} {found[1]} of {use.name} are one wide each",
+        place=use.rule.place_of("invariant"),
+        notes=("a product with one row or column runs in another kernel, which adds in an order of its own",),
+        help=f"write `invariant={blocks // 2}`" if blocks > 2 else "leave it without a rule: it is small",
+    )
 
 
 def _width(use: Use) -> tuple[int, str] | None:

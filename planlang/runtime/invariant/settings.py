@@ -65,14 +65,22 @@ def check_blocks(blocks: int, mesh: DeviceMesh) -> None:
         raise ValueError(f"{mesh.size()} ranks do not divide {blocks} blocks")
 
 
-def check_width(what: str, width: int, blocks: int) -> None:
-    """Refuses a width that blocks do not divide.
+def check_width(what: str, width: int, blocks: int, least: int = 1) -> None:
+    """Refuses a width that blocks do not divide, or divide into too narrow ones.
+
+    Args:
+        what: words for the width.
+        width: what is cut into blocks.
+        blocks: how many.
+        least: how wide a block has to be: a product with one row or column runs in another kernel.
 
     Raises:
-        ValueError: they do not.
+        ValueError: they do not divide it, or a block is narrower.
     """
     if width % blocks:
         raise ValueError(f"{blocks} blocks do not divide {what} of {width}")
+    if blocks > 1 and width // blocks < least:
+        raise ValueError(f"{blocks} blocks of {what} of {width} are {width // blocks} wide, and need {least}")
 
 
 def local(tensor: Tensor) -> Tensor:

@@ -80,7 +80,7 @@ class InvariantColwiseParallel(_Invariant):
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
         self._settle(module, device_mesh, self.input_layouts, self.output_layouts, self.use_local_output)
         if isinstance(module, nn.Linear):
-            check_width("output features", module.out_features, self.blocks)
+            check_width("output features", module.out_features, self.blocks, least=2)
             self._place(module, device_mesh, {"weight": Shard(0), "bias": Shard(0)}, Columns)
         elif isinstance(module, nn.Embedding):
             _check_embedding(module)
@@ -122,7 +122,7 @@ class InvariantRowwiseParallel(_Invariant):
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
         self._settle(module, device_mesh, self.input_layouts, self.output_layouts, self.use_local_output)
         if isinstance(module, nn.Linear):
-            check_width("input features", module.in_features, self.blocks)
+            check_width("input features", module.in_features, self.blocks, least=2)
             self._place(module, device_mesh, {"weight": Shard(1), "bias": Replicate()}, Rows)
         elif isinstance(module, nn.Embedding):
             _check_embedding(module)
