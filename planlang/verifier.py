@@ -85,7 +85,7 @@ def verify(
     Raises:
         PlanError: there is no such plan or model, it fails on one device, it does not fit into memory, or there are not
             so many devices.
-        ValueError: `tp` and `processes` differ, or there is no such device.
+        ValueError: `tp` and `processes` differ, there is no such device, or a number is below its least.
         RuntimeError: this process is one of several: it has a process group of real processes.
     """
     from planlang.runtime.verify.cases import cases
@@ -97,6 +97,8 @@ def verify(
     from planlang.runtime.verify.workers import run_all, single_thread, tasks_of
 
     plan = plan if isinstance(plan, Plan) else open_plan(plan, {})
+    if workers < 0 or processes < 0 or not limit > 0:
+        raise ValueError(f"workers={workers}, processes={processes}, limit={limit}: none may be negative, nor limit 0")
     sizes = _sizes(tp, processes, device)
     if processes and (missing := missing_devices(device, processes)):
         raise PlanError([missing])

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 @click.option(
     "--limit",
     type=click.FloatRange(min=1),
-    default=120.0,
     metavar="SECONDS",
     help="How long a run on real processes may take; 120 where nothing is said.",
 )
@@ -51,7 +50,7 @@ def command(
     measured: Measuring | None,
     processes: int | None,
     device: str,
-    limit: float,
+    limit: float | None,
 ) -> int:
     """Run PLAN on all ranks, on a tiny twin of the model, and compare it with one device.
 
@@ -66,6 +65,8 @@ def command(
         raise click.UsageError(f"--processes {processes} runs on {processes} ranks: leave --tp out")
     if device != "cpu" and not processes:
         raise click.UsageError(f"--device {device} needs real processes: give --processes")
+    if limit is not None and not processes:
+        raise click.UsageError("--limit is about real processes: give --processes")
     if measured and processes:
         raise click.UsageError("--numerics runs all ranks in this process: leave --processes out")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # plans that raise leave collectives behind, as they should
@@ -89,7 +90,7 @@ def command(
                 workers=_cores(),
                 processes=processes or 0,
                 device=device,
-                limit=limit,
+                limit=limit or 120.0,
                 progress=progress,
             )
     except PlanError as error:

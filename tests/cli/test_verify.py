@@ -210,6 +210,8 @@ def test_what_runs_is_shown_on_a_terminal_and_makes_room(
 def test_what_cannot_be_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["verify", "qwen"]) == 2
     assert "--model" in capsys.readouterr().err
+    assert run(["verify", "qwen", "--model", QWEN3, "--limit", "5"]) == 2
+    assert "--processes" in capsys.readouterr().err
     assert run(["verify", "qwen", "--model", "Qwen/Qwen9"]) == 2
     path = tmp_path / "a.plan"
     path.write_text("plan a for Qwen3ForCausalLM\n\n*.mlp.up_prj: colwise\n")

@@ -89,7 +89,25 @@ def test_in_the_model_itself() -> None:
         planlang.verify("qwen", config, tp=2)
     (finding,) = raised.value.findings
     assert finding.code.number == "PLN0014"
-    assert "the logits of the model on one device holds nan or inf" in finding.message
+    assert "nan or inf in the logits of the model on one device" in finding.message
+
+
+def test_a_model_whose_output_its_weights_do_not_move() -> None:
+    facts = json.loads((CORPUS / "configs" / "qwen3.json").read_text(encoding="utf-8"))
+    with pytest.raises(planlang.PlanError) as raised:
+        planlang.verify("qwen", config_from({**facts, "rms_norm_eps": INF}), tp=2)
+    (finding,) = raised.value.findings
+    assert finding.code.number == "PLN0014"
+    assert "all gradients of the model on one device are zero" in finding.message
+
+
+def test_numerics_of_a_model_whose_output_its_weights_do_not_move() -> None:
+    facts = json.loads((CORPUS / "configs" / "qwen3.json").read_text(encoding="utf-8"))
+    with pytest.raises(planlang.PlanError) as raised:
+        planlang.numerics("qwen", config_from({**facts, "rms_norm_eps": INF}), tp=2)
+    (finding,) = raised.value.findings
+    assert finding.code.number == "PLN0014"
+    assert "all gradients of the model on one device are zero in bfloat16" in finding.message
 
 
 def test_in_the_gradients_of_the_model_itself() -> None:

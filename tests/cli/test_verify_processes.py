@@ -144,5 +144,8 @@ def test_options_that_do_not_fit_together(options: list[str], capsys: pytest.Cap
     assert "--processes" in capsys.readouterr().err
     with pytest.raises(ValueError, match="processes"):
         planlang.verify("qwen", QWEN3, processes=2, tp=4)
+    for odd in ({"workers": -1}, {"processes": -1}, {"limit": 0.0}, {"limit": float("nan")}):
+        with pytest.raises(ValueError, match="negative"):
+            planlang.verify("qwen", QWEN3, tp=2, **odd)
     with pytest.raises(ValueError, match="cuda"):
         planlang.verify("qwen", QWEN3, device="cuda")

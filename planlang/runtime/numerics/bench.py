@@ -176,6 +176,8 @@ class Bench:
                 raise PlanError([words.failed(error, self.dtype)]) from error
             if not bool(torch.isfinite(truth.logits).all()):
                 raise PlanError([words.no_numbers(self.dtype)])
+            if not truth.scale:
+                raise PlanError([words.unmoved(self.dtype)])
             if self.reference == "tp1":
                 found = parallel(lambda: self._make(setting.twin), setting.styles, 1, inputs, truth)
                 if isinstance(found, Crash):

@@ -26,6 +26,12 @@ def no_numbers(dtype: str) -> Finding:
     return Finding(code=codes.MODEL_FAILS, message=message, help="try another `--dtype`, or look at its configuration")
 
 
+def unmoved(dtype: str) -> Finding:
+    """What is said of a model whose output depends on none of its weights: all plans would be equal."""
+    message = f"all gradients of the model on one device are zero in {dtype}, so nothing can be compared"
+    return Finding(code=codes.MODEL_FAILS, message=message, help="try another `--dtype`, or look at its configuration")
+
+
 def raised(crash: Crash, name: str, ranks: int, plan: ir.Plan) -> Finding:
     """What is said of a plan that raises.
 

@@ -24,7 +24,7 @@ from planlang.runtime.verify.noise import tolerance
 from planlang.runtime.verify.result import Result
 from planlang.runtime.verify.smallest import smallest
 from planlang.runtime.verify.twin import Twin
-from planlang.runtime.verify.words import Failure, unrunnable
+from planlang.runtime.verify.words import Failure, unmoved, unrunnable
 
 
 class Subject:
@@ -45,7 +45,7 @@ class Subject:
         """Runs all of the plan.
 
         Raises:
-            PlanError: the model itself cannot be run, or its output is no number.
+            PlanError: the model itself cannot be run, its output is no number, or all its gradients are zero.
         """
         start = monotonic()
         with silence():
@@ -127,7 +127,7 @@ class Subject:
         """What one device computes.
 
         Raises:
-            PlanError: the model itself cannot be run, or its output is no number.
+            PlanError: the model itself cannot be run, its output is no number, or all its gradients are zero.
         """
         try:
             right = truth(partial(self.make, case), self.twin.inputs(case.batch, case.length, masked=case.masked))
@@ -136,6 +136,8 @@ class Subject:
         for what, tensor in (("the logits", right.logits), *right.gradients.items()):
             if tensor is not None and not bool(torch.isfinite(tensor).all()):
                 raise PlanError([unrunnable(case, None, what)])
+        if not right.scale:
+            raise PlanError([unmoved(case)])
         return right
 
     def allowed(self, case: Case, right: Truth) -> float:

@@ -168,10 +168,16 @@ def unrunnable(case: Case, error: Exception | None, what: str = "") -> Finding:
     """What is said of a model that fails without any plan, or where `what` it computes is no number."""
     if error is None:
         where = what if " " in what else f"the gradient of `{what}`"
-        message = f"{where} of the model on one device holds nan or inf ({case.name}), so nothing can be compared"
+        message = f"nan or inf in {where} of the model on one device ({case.name}), so nothing can be compared"
         return Finding(code=codes.MODEL_FAILS, message=message, help="look at its configuration")
     reason = " ".join(str(error).split())[:300] or type(error).__name__
     message = f"the model itself fails on one device, without any plan ({case.name}): {type(error).__name__}: {reason}"
+    return Finding(code=codes.MODEL_FAILS, message=message, help="look at its configuration")
+
+
+def unmoved(case: Case) -> Finding:
+    """What is said of a model whose output depends on none of its weights: no plan could be wrong."""
+    message = f"all gradients of the model on one device are zero ({case.name}), so nothing can be compared"
     return Finding(code=codes.MODEL_FAILS, message=message, help="look at its configuration")
 
 
@@ -183,7 +189,7 @@ def _names(names: Iterable[str]) -> str:
 
 def _size(error: float) -> str:
     if error == float("inf"):
-        return "it has another shape, or holds what is no number"
+        return "of another shape, or with nan or inf in place of numbers"
     return f"off by {error:.2g} of its largest element"
 
 
