@@ -63,6 +63,7 @@ TEXTS = {
             "option blocks = 8\n"
             "model.embed_tokens: rowwise(in=replicate, invariant=blocks)\n"
             "*.{q,k,v}_proj: colwise(invariant=blocks)\n"
+            "*.self_attn: attention(invariant=blocks)\n"
             "*.{q,k}_norm: sequence(dim=2, local=true, invariant=4, reduce=tree(acc=float32))\n"
             "*.o_proj: rowwise(out=shard(1), invariant=2, reduce=tree(acc=float64))\n"
             "lm_head: colwise(out=replicate, local=false, invariant=8, reduce=tree(acc=float32))"
