@@ -27,11 +27,10 @@ class Attention(nn.Module):
 
 def styled(attend: Callable[[Tensor], Tensor], heads: int) -> Tensor:
     """What such a module returns under the style, with eight blocks on two ranks."""
-    module = Attention(attend)
+    module, x = Attention(attend), torch.randn(1, heads, 5, 4, generator=torch.Generator().manual_seed(0))
     with local.ranks(2) as mesh:
         parallelize_module(module, mesh, InvariantAttention(blocks=8))
-        x = local.copies(torch.randn(1, heads, 5, 4, generator=torch.Generator().manual_seed(0)), 2)
-        return local.of_each_rank(module(x), 2)[0]
+        return local.of_each_rank(module(local.copies(x, 2)), 2)[0]
 
 
 def masked(x: Tensor) -> Tensor:
