@@ -140,7 +140,11 @@ def test_four_blocks_for_four_heads(tp: int) -> None:
 MIXED = {
     "*.mlp.{gate,up}_proj: colwise\n*.mlp.down_proj: rowwise(invariant=8)\n": "forward-invariant",
     "*.mlp.{gate,up}_proj: colwise(invariant=8)\n*.mlp.down_proj: rowwise\n": "variant",
-    "*.mlp.{gate,up}_proj: colwise(invariant=8)\n*.mlp.down_proj: rowwise(invariant=8)\n": "invariant",
+    "*.mlp.{gate,up}_proj: colwise(invariant=8)\n*.mlp.down_proj: rowwise(invariant=8)\n": "forward-invariant",
+    (
+        "*.mlp.{gate,up}_proj: colwise(invariant=8)\n*.mlp.act_fn: sequence(dim=-1, local=true, invariant=8)\n"
+        "*.mlp.down_proj: rowwise(invariant=8)\n"
+    ): "invariant",
 }
 
 
