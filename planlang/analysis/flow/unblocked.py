@@ -20,7 +20,7 @@ from planlang.diagnostics.finding import Finding
 from planlang.layout import Shard
 from planlang.plan.styles import Attention, Sequence, blocks_of
 
-_EXACT = frozenset((*pointwise.EXACT, *views.RULES, *indexing.RULES, *creation.RULES, *writing.RULES))
+_EXACT = frozenset((*pointwise.EXACT, *views.RULES, *indexing.RULES, *creation.RULES, *writing.RULES, "embedding"))
 _BY_HEAD = frozenset(("scaled_dot_product_attention", "matmul", "softmax"))
 
 
