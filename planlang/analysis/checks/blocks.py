@@ -30,7 +30,7 @@ def check_blocks(case: Case) -> Iterator[Finding]:
         if not blocks or id(use.rule) in seen:
             continue
         finding = _shared(case, use, blocks) or _whole(case, use, blocks) or _wide(use, blocks)
-        finding = finding or _without_parts(use) or _alone(use)
+        finding = finding or _without_parts(use) or _alone(use, blocks)
         if finding:
             seen.add(id(use.rule))
             yield finding
@@ -121,7 +121,7 @@ def _without_parts(use: Use) -> Finding | None:
     )
 
 
-def _alone(use: Use) -> Finding | None:
+def _alone(use: Use, blocks: int) -> Finding | None:
     """`attention` is for the module whose code computes it, which has its projections inside."""
     node = use.site.node
     if not isinstance(use.rule.style, Attention) or node.children:
@@ -130,7 +130,7 @@ def _alone(use: Use) -> Finding | None:
         code=codes.STYLE_NOT_FOR_MODULE,
         message=f"{use.name} is a `{node.cls}`, and `attention` is for a module that computes attention",
         place=use.place,
-        help="write it for the module around the projections, `*.self_attn: attention(invariant=8)`",
+        help=f"write it for the module around the projections, `*.self_attn: attention(invariant={blocks})`",
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from planlang.analysis.coverage import splits_plainly
 from planlang.analysis.flow.cause import Cause
 from planlang.analysis.flow.forward import Frame
 from planlang.analysis.flow.operators import creation, indexing, pointwise, views, writing
@@ -21,6 +22,7 @@ from planlang.layout import Shard
 from planlang.plan.styles import Attention, Sequence, blocks_of
 
 _EXACT = frozenset((*pointwise.EXACT, *views.RULES, *indexing.RULES, *creation.RULES, *writing.RULES, "embedding"))
+# What `attention` answers for: it takes the first two apart; a row of softmax is whole on a rank.
 _BY_HEAD = frozenset(("scaled_dot_product_attention", "matmul", "softmax"))
 
 
@@ -68,17 +70,21 @@ def unblocked_findings(passes: Iterable[Pass]) -> Iterator[Finding]:
 
     Plain rules, whose products and sums are of this kind too, are found without a graph (`checks/mixed.py`).
     """
-    seen: set[str] = set()
+    seen: set[tuple[str, bool]] = set()
     for walked in passes:
         setup = walked.frame.setup
         invariant = [each for each in setup.applied.values() if blocks_of(each.style)]
         if not invariant or setup.ranks == 1:
             return
         for step in unblocked(walked):
-            module = star(step.module)
-            if module in seen or step.module in setup.applied:
+            applied = setup.applied.get(step.module)
+            if applied and splits_plainly(applied.style, setup.kinds.get(step.module)):
                 continue
-            seen.add(module)
+            module = star(step.module)
+            by_head = operator_text(step.operator) in _BY_HEAD
+            if (module, by_head) in seen:
+                continue
+            seen.add((module, by_head))
             cause = next((each.cause for each in step.operands if each.cause and isinstance(each.truth, Shard)), None)
             yield _finding(step, module, blocks_of(invariant[0].style), cause)
 
@@ -88,7 +94,7 @@ def _finding(step: Computed, module: str, blocks: int, cause: Cause | None) -> F
     if operator in _BY_HEAD:
         help_ = f"write `{module}: attention(invariant={blocks})`"
     else:
-        (dim,) = {each.truth.dim for each in step.operands if isinstance(each.truth, Shard)} or {0}
+        dim = next(each.truth.dim for each in step.operands if isinstance(each.truth, Shard))
         style = f"sequence(dim={dim}, local=true, invariant={blocks})"
         help_ = f"write `{module}: {style}` if that module has no parameters below its own"
     rule = cause.applied.rule if cause else None
