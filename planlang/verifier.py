@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from planlang.analysis.flow.applied import applied_styles
 from planlang.checker import check
+from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, PlanError, has_errors
 from planlang.loaded import Plan, tree_named, tree_of
 from planlang.opening import open_plan
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 DEFAULT_RANKS = (2, 4)
 DEVICES = ("cpu", "cuda")
+UNCHECKED = (codes.UNCHECKED_OPERATOR, codes.NO_DATAFLOW)
 Progress = Callable[[str, int, int], None]
 
 
@@ -158,9 +160,9 @@ def _sizes(tp: int | Sequence[int] | None, processes: int, device: str) -> tuple
 
 
 def _foreseen(plan: Plan, model: Model, ranks: int, cls: str | None) -> tuple[Finding, ...]:
-    """The errors that the checker finds."""
+    """The errors that the checker finds, and what it says it cannot check."""
     found = (each for report in check(plan, model, tp=ranks, cls=cls) for each in report.findings)
-    return tuple(dict.fromkeys(each for each in found if has_errors([each])))
+    return tuple(dict.fromkeys(each for each in found if has_errors([each]) or each.code in UNCHECKED))
 
 
 def _described(twin: Twin, tree: Tree) -> str:

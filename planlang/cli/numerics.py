@@ -20,7 +20,7 @@ from planlang.source import printable
 
 if TYPE_CHECKING:
     from planlang.runtime.numerics.distance import Distance
-    from planlang.runtime.numerics.report import Measured, Numerics, Side
+    from planlang.runtime.numerics.report import Measured, Numerics, Reference, Side
     from planlang.runtime.numerics.tokens import Tokens
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -68,7 +68,7 @@ class Measuring:
             _print(found)
         elif reporter.style == "concise":
             for each in found.sizes:
-                click.echo(f"{printable(found.model)}: {_conclusion(each)}")
+                click.echo(f"{printable(found.model)}: {_conclusion(each, found.reference)}")
         return code
 
 
@@ -109,7 +109,7 @@ def _print(found: Numerics) -> None:
     print_table(["parameter", *columns], _folded([side.gradients for _, side in sides]))
     click.echo("")
     for each in found.sizes:
-        click.echo(_conclusion(each))
+        click.echo(_conclusion(each, found.reference))
         for name in each.fixed.left:
             click.echo(f"  fixed tiles do not cover {name}")
 
@@ -169,7 +169,7 @@ def _cell(distance: Distance) -> str:
     return "equal" if distance.equal else f"{distance.largest:.2g}, {distance.steps:,} ulp"
 
 
-def _conclusion(measured: Measured) -> str:
+def _conclusion(measured: Measured, reference: Reference) -> str:
     """Whose doing it is that logits differ, in one line."""
     default, fixed = measured.default.logits, measured.fixed.logits
     grade = f" ({measured.grade})" if measured.grade else ""
@@ -182,7 +182,9 @@ def _conclusion(measured: Measured) -> str:
         case _:
             text = f"the plan's part moves the output by up to {fixed.largest:.2g}; with the kernels' part it is {seen}"
     backward = "" if measured.fixed.backward or not measured.fixed.forward else "; gradients differ by the plan's part"
-    return f"tp={measured.ranks}{grade}: {text}{backward}"
+    apart = measured.blocks and reference == "unsharded" and not measured.fixed.forward
+    blocks = "; sums in blocks are equal to those of the plan on one rank: `--reference tp1`" if apart else ""
+    return f"tp={measured.ranks}{grade}: {text}{backward}{blocks}"
 
 
 def _data(found: Numerics) -> dict[str, Any]:
@@ -202,6 +204,7 @@ def _data(found: Numerics) -> dict[str, Any]:
                 "ranks": each.ranks,
                 "grade": each.grade,
                 "source": each.source,
+                "blocks": each.blocks,
                 **{
                     side.kernels: {**asdict(side), "forward": side.forward, "backward": side.backward}
                     for side in each.sides

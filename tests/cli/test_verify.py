@@ -122,6 +122,11 @@ def test_a_bias_that_is_added_too_often_is_counted() -> None:
     assert finding.code.number == "PLN4022"
     assert "`model.layers.0.self_attn.q_proj`" in finding.message
     assert "its bias is in it 2 times" in finding.notes
+    assert any(
+        note.startswith("`planlang check` leaves a part of the plan unchecked: PLN4014") for note in finding.notes
+    )
+    assert not any("please report it" in note for note in finding.notes)
+    assert "`planlang check` follows" not in finding.help
 
 
 @pytest.mark.usefixtures("two_circumstances")

@@ -106,6 +106,24 @@ def test_the_plan_on_one_rank_as_reference() -> None:
     assert not rowwise.fixed.forward
 
 
+def test_sums_in_blocks_are_held_against_the_plan_on_one_rank() -> None:
+    plan = planlang.load("qwen_invariant")
+    for dtype in ("bfloat16", "float32"):
+        found = planlang.numerics(plan, MODEL, tp=[2, 4], dtype=dtype, reference="tp1")
+        assert found.ok
+        assert all(each.grade == "invariant" and each.blocks for each in found.sizes)
+        assert all(side.forward and side.backward for each in found.sizes for side in each.sides)
+    off = replace(found.sizes[0].default, logits=replace(found.sizes[0].default.logits, equal=False))
+    (finding,) = words.judged(replace(found.sizes[0], default=off), "tp1", plan.resolved(MODEL, tp=2))
+    assert finding.code.number == "PLN8002"
+
+
+def test_sums_in_blocks_are_not_those_of_the_model_without_a_plan() -> None:
+    found = planlang.numerics(planlang.load("qwen_invariant"), MODEL, tp=2, dtype="float32")
+    assert found.ok
+    assert not found.sizes[0].fixed.forward
+
+
 def test_a_grade_that_does_not_hold_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("planlang.measurer._grade", lambda *args: "forward-invariant")
     found = planlang.numerics(planlang.load("qwen"), MODEL, tp=2)

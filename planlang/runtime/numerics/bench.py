@@ -17,7 +17,7 @@ from planlang.model.calls import silence
 from planlang.model.pretrained import text_config
 from planlang.model.tree import Tree
 from planlang.plan import ir
-from planlang.plan.styles import Style
+from planlang.plan.styles import Style, blocks_of
 from planlang.runtime.numerics import words
 from planlang.runtime.numerics.distance import SAME, UNKNOWN, Distance, distinct, farthest
 from planlang.runtime.numerics.fixed import FixedShapes
@@ -129,7 +129,13 @@ class Bench:
             if each.ranks not in self.failed:
                 default, fixed = sides[each.ranks, "default"], sides[each.ranks, "fixed"]
                 sizes.append(
-                    Measured(ranks=each.ranks, grade=self.grades.get(each.ranks), default=default, fixed=fixed)
+                    Measured(
+                        ranks=each.ranks,
+                        grade=self.grades.get(each.ranks),
+                        default=default,
+                        fixed=fixed,
+                        blocks=any(map(blocks_of, each.styles.values())),
+                    )
                 )
                 findings += words.judged(sizes[-1], self.reference, each.plan)
         return Numerics(

@@ -65,12 +65,15 @@ class Measured:
         grade: what `planlang show --reductions` says of the plan there; `None` where it says nothing.
         default: what is seen with torch's kernels: the plan's part and the kernels'.
         fixed: the plan's part alone.
+        blocks: whether rules are `invariant`: they sum in blocks, in an order of their own that the model without a
+            plan does not have, so their grade is about the plan on one rank.
     """
 
     ranks: int
     grade: Grade | None
     default: Side
     fixed: Side
+    blocks: bool = False
 
     @property
     def sides(self) -> tuple[Side, Side]:

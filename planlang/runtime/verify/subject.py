@@ -60,7 +60,7 @@ class Subject:
         Args:
             failed: the runs that fail.
             tried: how many circumstances there were.
-            foreseen: the errors that `check` finds.
+            foreseen: the errors that `check` finds, and what it says it cannot check.
         """
         alive = [each for each in failed if each.outcome.crash is None or each.outcome.crash.stage != "process"]
         parting: Divergence | GradientParting | None = None

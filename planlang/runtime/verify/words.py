@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from planlang.analysis.flow.cause import Applied
 from planlang.analysis.flow.words import and_list, star
 from planlang.diagnostics import codes
-from planlang.diagnostics.finding import Finding
+from planlang.diagnostics.finding import Finding, has_errors
 from planlang.plan import ir
 from planlang.runtime.verify.backward import GradientParting
 from planlang.runtime.verify.cases import Case
@@ -43,7 +43,7 @@ class Failure:
         few: a part of the plan that fails in the same way by itself.
         applied: the styles of the twin's modules.
         twin: what was run.
-        foreseen: the errors that `check` finds.
+        foreseen: the errors that `check` finds, and what it says it cannot check.
     """
 
     ranks: int
@@ -116,14 +116,14 @@ class Failure:
     def _made(
         self, code: codes.Code, message: str, notes: Sequence[str], place: Place | None, plan: ir.Plan
     ) -> Finding:
-        told = next((each for each in self.foreseen if each.place), None)
+        told = next((each for each in self._errors if each.place), None)
         first = self.few[0].place if self.few else None
         return Finding(
             code=code,
             message=message,
             place=place or (told.place if told else None) or first or plan.place,
             notes=tuple(filter(None, (*notes, self._circumstances(), self._smallest(), self._foreseen()))),
-            help=(told.help if told else "") or "`planlang check` follows the layouts and says what to write",
+            help=(told.help if told else "") or self._help(),
         )
 
     def _circumstances(self) -> str:
@@ -136,10 +136,22 @@ class Failure:
         rules = [f"`{target_text(rule.target)}`{_line(rule.place)}" for rule in self.few]
         return f"it fails so with nothing but {and_list(rules)}" if rules else ""
 
+    @property
+    def _errors(self) -> tuple[Finding, ...]:
+        return tuple(each for each in self.foreseen if has_errors([each]))
+
+    def _help(self) -> str:
+        if self._errors:
+            return "`planlang check` follows the layouts and says what to write"
+        return "mend the rule, or leave it out, and run `planlang verify` again"
+
     def _foreseen(self) -> str:
+        if self.foreseen and not self._errors:
+            left = dict.fromkeys(f"{each.code}{_line(each.place)}" for each in self.foreseen)
+            return f"`planlang check` leaves a part of the plan unchecked: {', '.join(left)}"
         if not self.foreseen:
             return "`planlang check` does not find this: please report it, with the plan and the model"
-        found = dict.fromkeys(f"{each.code}{_line(each.place)}" for each in self.foreseen)
+        found = dict.fromkeys(f"{each.code}{_line(each.place)}" for each in self._errors)
         return f"`planlang check` finds it too: {', '.join(found)}"
 
     def _place(self, name: str) -> Place | None:
