@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.reward_model import data, results
+from benchmarks.reward_model import data, results, steps
 from benchmarks.reward_model.counts import count, mcnemar
-from benchmarks.reward_model.gate import must_be_equal, unequal_scores, wrong_training
+from benchmarks.reward_model.gate import must_be_equal, unequal_processes, unequal_scores, wrong_training
 from benchmarks.reward_model.page import BEGIN, END, tables
 from benchmarks.reward_model.recipe import MINIATURE, STANDARD
-from benchmarks.reward_model.results import Scored, Stepped
+from benchmarks.reward_model.results import Processes, Scored, Stepped
 
 ROOT = Path(__file__).parent.parent
 COMMITTED = ROOT / "benchmarks" / "reward_model"
@@ -44,6 +44,8 @@ EQUAL = Scored(
 RIGHT = Stepped(
     plan="ours",
     role="ours",
+    grade="forward-invariant",
+    dtype="float32",
     tp=2,
     steps=5,
     seed=0,
@@ -57,8 +59,14 @@ RIGHT = Stepped(
     loss_one_process=0.5,
     loss_spread=0.0,
     loss_off=0.0,
+    against="one process",
+    numbers=100,
+    differing=90,
+    losses_differing=3,
 )
-APART = replace(RIGHT, plan="published", role="published", spread=0.01)
+APART = replace(RIGHT, plan="published", role="published", grade="not graded", spread=0.01)
+SAME = replace(RIGHT, plan="same", grade="invariant", against="mesh of one", differing=0, losses_differing=0)
+REAL = Processes(plan="some", dtype="float32", tp=2, seed=0, set="random", scores=20, differing=0)
 
 
 @pytest.mark.parametrize("recipe", [STANDARD, MINIATURE], ids=["standard", "miniature"])
@@ -120,7 +128,40 @@ def test_gate_of_training() -> None:
     assert "ours at tp=2" in wrong_training([replace(RIGHT, distance=0.01), APART])[0]
     assert "ours at tp=2" in wrong_training([replace(RIGHT, distance=float("nan")), APART])[0]
     assert "must not" in wrong_training([RIGHT, replace(APART, spread=0.0)])[0]
+    assert "in bfloat16" in wrong_training([replace(RIGHT, dtype="bfloat16", spread=1e-9), APART])[0]
+    # How far rounding goes in bfloat16 is not ours to judge.
+    assert wrong_training([replace(RIGHT, dtype="bfloat16", distance=0.01), APART]) == []
     assert len(wrong_training([])) == 2
+
+
+def test_gate_of_the_bits_of_training() -> None:
+    assert wrong_training([RIGHT, SAME, APART]) == []
+    assert "1 of 100 weights" in wrong_training([RIGHT, replace(SAME, differing=1), APART])[0]
+    assert "1 of 5 losses" in wrong_training([RIGHT, replace(SAME, losses_differing=1), APART])[0]
+    # A mesh of one is the reference, and has other bits than one process.
+    assert wrong_training([RIGHT, SAME, replace(SAME, tp=1, against="one process", differing=90), APART]) == []
+    # Of a count that is nothing everywhere nobody knows whether it counts; a wrong plan's does not show it.
+    silent = replace(RIGHT, differing=0, losses_differing=0)
+    assert "sees nothing" in wrong_training([silent, SAME, APART])[0]
+    assert "in bfloat16" in wrong_training([RIGHT, SAME, replace(SAME, dtype="bfloat16"), APART])[0]
+
+
+def test_gate_of_real_processes() -> None:
+    assert unequal_processes([REAL], [EQUAL]) == []
+    assert "1 of 20 scores of real" in unequal_processes([replace(REAL, differing=1)], [EQUAL])[0]
+    assert unequal_processes([replace(REAL, differing=1)], [replace(EQUAL, grade="variant")]) == []
+
+
+def test_one_bit_of_one_rank_is_counted() -> None:
+    weight = torch.tensor([1.0, -0.0, 3.0])
+    other = torch.tensor([1.0, 0.0, 3.0])
+    start = dict.fromkeys(("q_norm.weight", "mlp.weight"), weight)
+
+    def trail(*ranks: torch.Tensor) -> steps.Trail:
+        return steps.Trail({**dict.fromkeys(start, [weight] * len(ranks)), "mlp.weight": list(ranks)}, [[0.5]])
+
+    assert [steps.differing([name], trail(weight, other), trail(weight)) for name in start] == [0, 1]
+    assert [steps.differing([name], trail(weight, weight), trail(weight)) for name in start] == [0, 0]
 
 
 def test_the_last_measurement_of_a_thing_counts(tmp_path: Path) -> None:
@@ -154,11 +195,13 @@ def test_one_model_goes_through_all(tmp_path: Path) -> None:
         ("none", "not graded", 1),
         ("qwen", "variant", 2),
         ("qwen_stable", "forward-invariant", 2),
+        ("qwen_invariant", "invariant", 2),
     }
-    assert len(scored) == 3 * len(data.SETS)
+    assert {each.against for each in scored if each.plan == "qwen_invariant"} == {"mesh of one"}
+    assert len(scored) == 4 * len(data.SETS)
     # Whether kernels keep their bits at these small widths is the machine's; that the gate sees it is ours.
     held = [each for each in scored if must_be_equal(each)]
-    assert len(held) == len(data.SETS)
+    assert len(held) == 2 * len(data.SETS)
     assert done.returncode == any(not each.bitwise for each in held), done.stderr
     before = file.read_text()
     run("eval", *cached, *some)
@@ -173,10 +216,16 @@ def test_one_model_goes_through_all(tmp_path: Path) -> None:
     assert failed.returncode == 1
     assert "qwen_stable is graded forward-invariant, and 1 of 80 scores" in failed.stderr
 
-    assert run("steps", "--tp", "2").returncode == 0
+    trained = run("steps", "--tp", "2", "--dtypes", "float32")
     stepped = results.latest(results.read(file), Stepped)
-    assert {(each.plan, each.spread > 0) for each in stepped if "norms" in each.group and each.tp > 1} == {
+    norms = [each for each in stepped if "norms" in each.group]
+    assert {(each.plan, each.spread > 0) for each in norms if each.tp > 1} == {
+        ("qwen", False),
         ("qwen_stable", False),
+        ("qwen_invariant", False),
         ("published", True),
     }
-    assert "| qwen_stable | 2 |" in page.read_text()
+    own = [each for each in stepped if each.plan == "qwen_invariant"]
+    assert {(each.tp, each.against) for each in own} == {(1, "one process"), (2, "mesh of one")}
+    assert trained.returncode == any(not each.bitwise for each in own if each.tp > 1), trained.stderr
+    assert all(f"| {name} | 2 |" in page.read_text() for name in ("qwen_stable", "qwen_invariant"))

@@ -16,19 +16,19 @@ import torch
 
 from benchmarks.reward_model import results
 from benchmarks.reward_model.evaluate import evaluate
-from benchmarks.reward_model.gate import OURS, PUBLISHED, ROUNDING, unequal_scores, wrong_training
+from benchmarks.reward_model.gate import OURS, PUBLISHED, unequal_processes, unequal_scores, wrong_training
 from benchmarks.reward_model.graded import graded
 from benchmarks.reward_model.machine import machine
 from benchmarks.reward_model.model import DTYPES
 from benchmarks.reward_model.page import write
 from benchmarks.reward_model.processes import compare_processes
 from benchmarks.reward_model.recipe import MINIATURE, STANDARD, Recipe
-from benchmarks.reward_model.results import Result, Scored, Stepped
-from benchmarks.reward_model.steps import compare, one_process, reversed_pairs, under
+from benchmarks.reward_model.results import Processes, Result, Scored, Stepped
+from benchmarks.reward_model.steps import train_under
 from benchmarks.reward_model.train import train
 
 HERE = Path(__file__).parent
-PLANS = (Path("plans/qwen.plan"), Path("plans/qwen_stable.plan"))
+PLANS = (Path("plans/qwen.plan"), Path("plans/qwen_stable.plan"), Path("plans/qwen_invariant.plan"))
 PUBLISHED_PLAN = HERE / "plans" / "published.plan"
 SEEDS = (0, 1, 2, 3, 4)
 
@@ -87,21 +87,19 @@ def _processes(arguments: argparse.Namespace, recipe: Recipe) -> int:
 
 
 def _steps(arguments: argparse.Namespace, recipe: Recipe) -> int:
+    plans = [(graded(path, recipe, arguments.tp), OURS) for path in arguments.plans]
+    plans.append((graded(PUBLISHED_PLAN, recipe, arguments.tp), PUBLISHED))
     for seed in arguments.seeds:
-        right = one_process(recipe, seed)
-        rounded = reversed_pairs(recipe, seed)
-        _add(arguments, compare("one process, pairs reversed", ROUNDING, 1, recipe, seed, right, rounded))
-        for role, plans in ((OURS, arguments.plans), (PUBLISHED, [PUBLISHED_PLAN])):
-            for plan in plans:
-                for tp in arguments.tp:
-                    rows = compare(plan.stem, role, tp, recipe, seed, right, under(plan, tp, recipe, seed))
-                    _add(arguments, rows)
-                    for row in rows:
-                        print(
-                            f"{row.plan} tp={row.tp} {row.group}: {row.spread:.2g} between ranks, "
-                            f"{row.distance:.2g} of the way off",
-                            flush=True,
-                        )
+        for dtype in arguments.dtypes:
+            for rows in train_under(recipe, plans, dtype, arguments.tp, seed):
+                _add(arguments, rows)
+                for row in rows:
+                    print(
+                        f"{row.dtype} {row.plan} tp={row.tp} {row.group}: {row.spread:.2g} between ranks, "
+                        f"{row.distance:.2g} of the way off; other bits than {row.against}: {row.differing} of "
+                        f"{row.numbers} weights, {row.losses_differing} of {row.steps} losses",
+                        flush=True,
+                    )
     _add(arguments, [machine(_command(arguments))])
     return _finish(arguments)
 
@@ -113,19 +111,20 @@ def _page(arguments: argparse.Namespace, recipe: Recipe) -> int:
 
 def _gate(arguments: argparse.Namespace, recipe: Recipe) -> int:
     found = results.read(arguments.results)
-    scored, stepped = results.latest(found, Scored), results.latest(found, Stepped)
-    said = [*unequal_scores(scored), *wrong_training(stepped)]
-    return _judge(said)
+    return _judge([*_about_scores(found), *wrong_training(results.latest(found, Stepped))])
 
 
 def _finish(arguments: argparse.Namespace) -> int:
     """Writes the page, and holds the gate against what the command is about."""
     found = results.read(arguments.results)
     write(found, arguments.page)
-    stepped = results.latest(found, Stepped)
-    return _judge(
-        wrong_training(stepped) if arguments.command == "steps" else unequal_scores(results.latest(found, Scored))
-    )
+    of_training = arguments.command == "steps"
+    return _judge(wrong_training(results.latest(found, Stepped)) if of_training else _about_scores(found))
+
+
+def _about_scores(found: Sequence[Result]) -> list[str]:
+    scored = results.latest(found, Scored)
+    return [*unequal_scores(scored), *unequal_processes(results.latest(found, Processes), scored)]
 
 
 def _judge(said: Sequence[str]) -> int:
@@ -176,7 +175,8 @@ def _parser() -> argparse.ArgumentParser:
     sizes(made, (2, 4), SEEDS[:1], PLANS)
     types(made)
     made = command("steps", _steps, "train under plans and on one process")
-    sizes(made, (2, 4), SEEDS[:1], PLANS[1:])
+    sizes(made, (2, 4, 8), SEEDS[:1], PLANS)
+    types(made)
     command("page", _page, "write the tables from the results")
     command("gate", _gate, "hold the gate against all results")
     return parser

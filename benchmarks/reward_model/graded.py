@@ -15,6 +15,7 @@ from benchmarks.reward_model.model import CLASS, config
 from benchmarks.reward_model.recipe import Recipe
 
 GRADES = ("variant", "forward-invariant", "invariant")  # from the weakest
+INVARIANT = GRADES[-1]  # with this the backward pass too
 HELD = GRADES[1:]  # with these the forward pass must have the reference's bits
 UNKNOWN = "not graded"  # of a plan whose gradients are wrong
 
@@ -45,7 +46,7 @@ def graded(path: Path, recipe: Recipe, degrees: Sequence[int], own: bool = False
     Args:
         path: the plan's file.
         recipe: the sizes of the model.
-        degrees: how many ranks, one by one.
+        degrees: how many ranks, one by one; a mesh of one alone has the grade of two.
         own: whether it is its own reference, even if it is not graded `invariant`.
 
     Raises:
@@ -53,10 +54,10 @@ def graded(path: Path, recipe: Recipe, degrees: Sequence[int], own: bool = False
     """
     with tempfile.TemporaryDirectory() as folder:
         config(recipe).save_pretrained(folder)
-        grades = {_grade(path, folder, tp) for tp in degrees if tp > 1}
+        grades = {_grade(path, folder, tp) for tp in [tp for tp in degrees if tp > 1] or [2]}
     weakest = UNKNOWN if UNKNOWN in grades else min(grades, key=GRADES.index)
     text = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    return Graded(path, path.stem, text, weakest, own or weakest == GRADES[-1])
+    return Graded(path, path.stem, text, weakest, own or weakest == INVARIANT)
 
 
 def _grade(path: Path, model: str, tp: int) -> str:

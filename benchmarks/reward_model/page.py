@@ -8,7 +8,13 @@ from pathlib import Path
 
 from benchmarks.reward_model.counts import mcnemar
 from benchmarks.reward_model.data import SETS
-from benchmarks.reward_model.gate import must_be_equal, unequal_scores, wrong_training
+from benchmarks.reward_model.gate import (
+    keeps_bits,
+    must_be_equal,
+    unequal_processes,
+    unequal_scores,
+    wrong_training,
+)
 from benchmarks.reward_model.results import Machine, Processes, Result, Scored, Stepped, Trained, latest
 
 BEGIN, END = "<!-- tables: begin -->\n", "<!-- tables: end -->\n"
@@ -31,7 +37,7 @@ def tables(results: Sequence[Result]) -> str:
         _models(latest(results, Trained), scored),
         *(_scores(dtype, [each for each in scored if each.dtype == dtype]) for dtype in types),
         _bits(scored),
-        _processes(latest(results, Processes)),
+        _processes(latest(results, Processes), scored),
         _steps(latest(results, Stepped)),
     ]
     return "\n" + "\n".join(part for part in parts if part) + "\n"
@@ -72,7 +78,7 @@ def _scores(dtype: str, scored: Sequence[Scored]) -> str:
     order = list(dict.fromkeys(each.plan for each in scored))
     keyed = sorted(scored, key=lambda each: (SETS.index(each.set), order.index(each.plan), each.tp))
     rows = [_row(list(own)) for _, own in groupby(keyed, lambda each: (each.set, each.plan, each.tp))]
-    head = ["pairs", "plan", "tp", "% right", "changed", "ties", "lost", "gained", "p", "least p of a seed"]
+    head = ["pairs", "plan", "tp", "against", "% right", "changed", "ties", "lost", "gained", "p", "least p of a seed"]
     return _table(f"Scores in {dtype}", [*head, "scores that differ", "same bits"], rows)
 
 
@@ -83,13 +89,14 @@ def _row(own: Sequence[Scored]) -> list[str]:
     right = f"{100 * sum(each.correct for each in own) / pairs:.2f} {_range(100 * e.correct / e.pairs for e in own)}"
     ties = str(sum(each.ties for each in own))
     if first.plan == "none":
-        return [first.set, "unsharded", "1", right, "", ties, *[""] * 6]
+        return [first.set, "unsharded", "1", "", right, "", ties, *[""] * 6]
     lost, gained = sum(each.lost for each in own), sum(each.gained for each in own)
     changed = sum(each.changed for each in own)
     return [
         first.set,
         first.plan,
         str(first.tp),
+        first.against,
         right,
         f"{changed}, {100 * changed / pairs:.2f} % {_range(100 * e.changed / e.pairs for e in own)}",
         ties,
@@ -116,19 +123,31 @@ def _bits(scored: Sequence[Scored]) -> str:
     plans = ", ".join(f"`{name}` ({grade})" for name, grade in dict.fromkeys((each.plan, each.grade) for each in held))
     if not said:
         return f"**The gate holds**: {plans}: {len(held)} of {len(held)} measurements have the reference's bits.\n"
-    return "**The gate does not hold**:\n\n" + "".join(f"- {line}\n" for line in said)
+    return _broken(said)
 
 
-def _processes(processes: Sequence[Processes]) -> str:
+def _processes(processes: Sequence[Processes], scored: Sequence[Scored]) -> str:
     rows = [
         [each.plan, each.dtype, str(each.tp), str(each.seed), each.set, f"{each.scores:,}", f"{each.differing:,}"]
         for each in processes
     ]
     head = ["plan", "type", "processes", "seed", "pairs", "scores", "with other bits than simulated"]
-    return _table("Real processes over gloo", head, rows)
+    said = unequal_processes(processes, scored)
+    table = _table("Real processes over gloo", head, rows)
+    return f"{table}\n{_broken(said)}" if said else table
 
 
 def _steps(stepped: Sequence[Stepped]) -> str:
+    if not stepped:
+        return ""
+    types = dict.fromkeys(each.dtype for each in stepped)
+    tables = [_training(dtype, [each for each in stepped if each.dtype == dtype]) for dtype in types]
+    said = wrong_training(stepped)
+    return "\n".join([*tables, _broken(said) if said else _kept(stepped)])
+
+
+def _training(dtype: str, stepped: Sequence[Stepped]) -> str:
+    """A table of one type: every training, a row for a group of weights."""
     rows = [
         [
             each.plan,
@@ -140,18 +159,28 @@ def _steps(stepped: Sequence[Stepped]) -> str:
             f"{each.loss_first:.4f} to {each.loss_last:.4f}",
             f"{each.loss_one_process:.4f}",
             f"{each.loss_spread:.2g}",
+            each.against,
+            f"{each.differing:,} of {each.numbers:,}",
+            f"{each.losses_differing} of {each.steps}",
         ]
         for each in stepped
     ]
     head = ["plan", "tp", "weights", "between ranks", "of the way off", "the farthest parameter"]
-    head += ["loss", "of one process", "loss between ranks"]
-    steps = stepped[0].steps if stepped else 0
-    table = _table(f"{steps} steps of training in float32", head, rows)
-    if not table:
-        return ""
-    said = "".join(f"- {each}\n" for each in wrong_training(stepped))
-    verdict = "**The gate holds**: ours passes, and what was published fails.\n"
-    return f"{table}\n" + (f"**The gate does not hold**:\n\n{said}" if said else verdict)
+    head += ["loss", "of one process", "loss between ranks", "against", "weights with other bits"]
+    return _table(f"{stepped[0].steps} steps of training in {dtype}", [*head, "losses with other bits"], rows)
+
+
+def _kept(stepped: Sequence[Stepped]) -> str:
+    """What the gate says of training where it holds."""
+    held = [each for each in stepped if keeps_bits(each)]
+    runs = len({(each.plan, each.dtype, each.tp, each.seed) for each in held})
+    names = ", ".join(f"`{name}`" for name in dict.fromkeys(each.plan for each in held))
+    bits = f" {names} (invariant): {runs} of {runs} trainings have the bits of a mesh of one." if held else ""
+    return f"**The gate holds**: ours passes, and what was published fails.{bits}\n"
+
+
+def _broken(said: Sequence[str]) -> str:
+    return "**The gate does not hold**:\n\n" + "".join(f"- {line}\n" for line in said)
 
 
 def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

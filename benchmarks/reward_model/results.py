@@ -151,7 +151,9 @@ class Stepped:
         plan: its name.
         role: `ours`; `published`, which must fail; `rounding`, one process that adds up in another order.
         tp: ranks.
-        steps: of AdamW, in float32.
+        grade: what planlang says of the sums that cross ranks.
+        dtype: what is computed in; the weights and AdamW are in float32.
+        steps: of AdamW.
         seed: of weights and data.
         group: which weights.
         spread: the largest difference of a weight between two ranks.
@@ -164,11 +166,17 @@ class Stepped:
         loss_one_process: the last loss of one process.
         loss_spread: the largest difference of the loss between two ranks, of all steps.
         loss_off: the largest difference from one process's loss, of all steps.
+        against: whose bits these should be: `one process`, or `mesh of one` where a plan is its own reference.
+        numbers: how many the weights of the group are.
+        differing: those with other bits than the reference's, on the rank that has most of them.
+        losses_differing: steps whose loss has other bits on any rank.
     """
 
     kind: ClassVar[str] = "stepped"
     plan: str
     role: str
+    grade: str
+    dtype: str
     tp: int
     steps: int
     seed: int
@@ -182,11 +190,20 @@ class Stepped:
     loss_one_process: float
     loss_spread: float
     loss_off: float
+    against: str
+    numbers: int
+    differing: int
+    losses_differing: int
 
     @property
     def key(self) -> tuple[object, ...]:
         """What it is a measurement of."""
-        return self.plan, self.tp, self.seed, self.group
+        return self.plan, self.dtype, self.tp, self.seed, self.group
+
+    @property
+    def bitwise(self) -> bool:
+        """Whether every rank has the reference's bits, in the weights and in the loss of every step."""
+        return self.differing == 0 and self.losses_differing == 0
 
 
 Result: TypeAlias = Machine | Trained | Scored | Processes | Stepped

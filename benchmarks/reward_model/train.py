@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.reward_model.data import training_pairs
-from benchmarks.reward_model.model import digest, initial, preference_loss, rewards, weights_path
+from benchmarks.reward_model.model import DTYPES, digest, initial, preference_loss, rewards, weights_path
 from benchmarks.reward_model.recipe import Recipe
 from benchmarks.reward_model.results import Trained
 
@@ -40,13 +40,29 @@ def train(recipe: Recipe, seed: int, cache: Path) -> Trained:
 
 
 def one_step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, recipe: Recipe, step: int, sequences: Tensor
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    recipe: Recipe,
+    step: int,
+    sequences: Tensor,
+    dtype: str = "float32",
 ) -> Tensor:
-    """One step of training, whether there are ranks or not; its loss."""
+    """One step of training, whether there are ranks or not; its loss.
+
+    Args:
+        model: in float32, its weights change.
+        optimizer: of its weights.
+        recipe: the sizes.
+        step: from 0; it decides the rate.
+        sequences: the preferred half first, [2 * pairs, LENGTH].
+        dtype: what is computed in, one of `DTYPES`; bfloat16 is torch's autocast.
+    """
     for group in optimizer.param_groups:
         group["lr"] = recipe.rate * share(step, recipe.train_steps)
     optimizer.zero_grad()
-    loss = preference_loss(rewards(model, sequences))
+    with torch.autocast("cpu", DTYPES[dtype], enabled=dtype != "float32"):
+        scores = rewards(model, sequences)
+    loss = preference_loss(scores.float())
     loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     return loss.detach()
