@@ -131,6 +131,14 @@ def test_a_length_that_becomes_a_float_is_another_one_where_each_rank_has_a_part
     assert whole.proved
 
 
+@pytest.mark.parametrize(("width", "said"), [(4, []), (1, ["PLN8004"])])
+def test_the_gradient_of_what_is_repeated_is_a_sum(width: int, said: list[str]) -> None:
+    blocks = planlang.loads("plan mine for Grouped\n\nup: colwise(invariant=2)\ndown: rowwise(invariant=2)\n")
+    (report,) = planlang.check(blocks, Grouped(width), tp=2, example_inputs=INPUT)
+    assert report.proved
+    assert codes((report,)) == said
+
+
 @pytest.mark.parametrize("limit", [None, 1.0])
 def test_an_embedding_with_a_largest_norm_is_not_known(limit: float | None) -> None:
     table = nn.Sequential(nn.Embedding(8, 4, max_norm=limit))
@@ -212,6 +220,19 @@ class Scaling(Pair):
         y = self.up(x)
         z: Tensor = self.down(y * y.shape[-1])
         return z
+
+
+class Grouped(Pair):
+    """Multiplies groups of four by four numbers, or by one, whose gradient is then a sum."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def forward(self, x: Tensor) -> Tensor:
+        groups = self.up(x).unflatten(-1, (-1, 4))
+        y: Tensor = self.down((groups * groups[..., : self.width]).flatten(-2))
+        return y
 
 
 class Copying(Pair):

@@ -38,6 +38,11 @@ def masked(x: Tensor) -> Tensor:
     return scaled_dot_product_attention(x, x, x, attn_mask=mask)
 
 
+def repeated(x: Tensor, *sizes: int | tuple[int, ...]) -> Tensor:
+    twice = x[:, :, None].expand(*sizes).flatten(1, 2)  # type: ignore[arg-type]
+    return torch.matmul(torch.matmul(twice, twice.transpose(2, 3)), twice)
+
+
 @pytest.mark.parametrize(
     "attend",
     [
@@ -46,8 +51,11 @@ def masked(x: Tensor) -> Tensor:
         lambda x: torch.matmul(torch.matmul(x, x.transpose(2, 3)).softmax(-1), x),
         lambda x: (x @ x.transpose(2, 3)) @ x,
         masked,
+        lambda x: repeated(x, 1, 8, 2, 5, 4),
+        lambda x: repeated(x, (-1, -1, 2, -1, -1)),
+        lambda x: repeated(x[:, :1], 1, 8, 2, 5, 4),
     ],
-    ids=["causal", "by name", "matmul", "operator", "a mask for each head"],
+    ids=["causal", "by name", "matmul", "operator", "a mask for each head", "repeated", "by a tuple", "one for all"],
 )
 def test_it_computes_what_the_module_computes(attend: Callable[[Tensor], Tensor]) -> None:
     x = torch.randn(1, 8, 5, 4, generator=torch.Generator().manual_seed(0))

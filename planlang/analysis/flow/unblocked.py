@@ -1,12 +1,13 @@
 """What computes with a rank's part beside invariant rules, and under none of them.
 
 How an operator adds up, or which kernel it is, may depend on how much it is given. So beside invariant rules each one
-that gets a part of a tensor is to run in blocks, but for those that do one exact operation a number.
+that gets a part of a tensor is to run in blocks, but for those that do one exact operation a number, both ways.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import prod
 
 from planlang.analysis.coverage import splits_plainly
 from planlang.analysis.flow.cause import Cause
@@ -14,6 +15,7 @@ from planlang.analysis.flow.forward import Frame
 from planlang.analysis.flow.operators import creation, indexing, pointwise, views, writing
 from planlang.analysis.flow.passes import Pass
 from planlang.analysis.flow.setup import Setup
+from planlang.analysis.flow.state import Tensor
 from planlang.analysis.flow.tape import Called, Computed
 from planlang.analysis.flow.words import operator_text, star
 from planlang.diagnostics import codes
@@ -23,7 +25,9 @@ from planlang.plan.styles import Attention, Sequence, blocks_of
 
 _EXACT = frozenset((*pointwise.EXACT, *views.RULES, *indexing.RULES, *creation.RULES, *writing.RULES, "embedding"))
 # What `attention` answers for: it takes the first two apart; a row of softmax is whole on a rank.
-_BY_HEAD = frozenset(("scaled_dot_product_attention", "matmul", "softmax"))
+_BY_HEAD = frozenset(("scaled_dot_product_attention", "matmul", "softmax", "expand"))
+# The gradient of what these repeat is a sum.
+_REPEATING = frozenset((*pointwise.EXACT, "expand", "repeat", "repeat_interleave", "tile"))
 
 
 def unblocked(walked: Pass) -> Iterator[Computed]:
@@ -43,9 +47,19 @@ def _frames(frame: Frame) -> Iterator[Frame]:
 
 
 def _gets_parts(step: Computed) -> bool:
-    if operator_text(step.operator) in _EXACT:
-        return False
-    return any(isinstance(each.truth, Shard) and each.is_float for each in step.operands)
+    operator = operator_text(step.operator)
+    if operator in _EXACT:
+        return operator in _REPEATING and any(_is_part(each) and _is_repeated(each, step) for each in step.ins)
+    return any(map(_is_part, step.operands))
+
+
+def _is_part(tensor: Tensor) -> bool:
+    return isinstance(tensor.truth, Shard) and tensor.is_float
+
+
+def _is_repeated(tensor: Tensor, step: Computed) -> bool:
+    """Whether a result has more numbers than a tensor that it is made of."""
+    return any(prod(out.shape) > prod(tensor.shape) for out in step.outs)
 
 
 def _in_blocks(setup: Setup, step: Computed) -> bool:

@@ -18,6 +18,7 @@ from planlang.runtime.invariant import settings as kept
 from planlang.runtime.invariant.joining import cut, joined
 
 _HEADS = 1  # of [batch, heads, length, width]
+_REPEATED = 5  # dimensions of heads that are about to be repeated: [batch, heads, times, length, width]
 _PRODUCTS = (torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__)
 
 
@@ -62,10 +63,22 @@ class _Blocks(TorchFunctionMode):
     ) -> Any:
         given = kwargs or {}
         if func is torch.nn.functional.scaled_dot_product_attention:
+            self.calls += 1
             return self._attend(func, *args, **given)
         if func in _PRODUCTS and not given and all(each.ndim == 4 for each in args):
+            self.calls += 1
             return self._by_block(func, args)
+        if func is torch.Tensor.expand and not given and args[0].ndim == _REPEATED:
+            return self._repeat(*args)
         return func(*args, **given)
+
+    def _repeat(self, heads: Tensor, *sizes: Any) -> Tensor:
+        """Key or value heads once for each query head of theirs; their gradient is a sum over those."""
+        wanted = list(sizes if len(sizes) == _REPEATED else sizes[0])
+        if len(wanted) != _REPEATED or wanted[_HEADS] not in (-1, heads.shape[_HEADS]):
+            return heads.expand(*sizes)
+        wanted[_HEADS] = -1
+        return self._by_block(lambda own: own.expand(*wanted), (heads,))
 
     def _attend(
         self,
@@ -83,7 +96,6 @@ class _Blocks(TorchFunctionMode):
 
     def _by_block(self, func: Callable[..., Tensor], tensors: tuple[Tensor, ...]) -> Tensor:
         """The results for each block of heads, one behind the other; blocks lie in memory alike at any number."""
-        self.calls += 1
         for tensor in tensors:
             if tensor.shape[_HEADS] % self.own:
                 raise ValueError(f"{self.own} blocks on a rank do not divide its {tensor.shape[_HEADS]} heads")

@@ -67,22 +67,24 @@ class Terms:
     def gradient(self) -> Tensor:
         """The input's gradient: whole, or a rank's part where the input came in parts."""
         found = sorted(self.left.pop(_pass()), key=lambda each: each[0])
-        total = tree_sum(self._blocks(found), self.settings.dtype).view(self.shape)
         mesh, dtype = self.settings.mesh, found[0][1].dtype
+        total = tree_sum(self._blocks(found), self.settings.dtype).view(self.shape)
+        found.clear()  # the layers' gradients are not needed while the sum crosses ranks
         whole = tree_all_reduce(total, mesh) if self.dim is None else tree_reduce_scatter(total, self.dim, mesh)
         return whole.to(dtype)
 
     def _blocks(self, found: list[tuple[int, Tensor, Tensor]]) -> Iterator[Tensor]:
         """For each of a rank's blocks the sum of all layers' terms, in the layers' order: [tokens, width]."""
-        own = self.settings.own
-        for block in range(own):
-            terms = [
-                torch.mm(gradient.chunk(own, 1)[block], weight.chunk(own, 0)[block]) for _, gradient, weight in found
-            ]
-            total = terms[0] if self.settings.dtype is None else terms[0].to(self.settings.dtype)
-            for term in terms[1:]:
-                total.add_(term)
-            yield total
+        return (self._block(found, block) for block in range(self.settings.own))
+
+    def _block(self, found: list[tuple[int, Tensor, Tensor]], block: int) -> Tensor:
+        own, dtype = self.settings.own, self.settings.dtype
+        terms = (torch.mm(gradient.chunk(own, 1)[block], weight.chunk(own, 0)[block]) for _, gradient, weight in found)
+        total = next(terms)
+        total = total if dtype is None else total.to(dtype)
+        for term in terms:
+            total.add_(term)
+        return total
 
 
 @dataclass(frozen=True, slots=True)

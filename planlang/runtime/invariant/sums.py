@@ -30,6 +30,7 @@ def tree_sum(terms: Iterable[Tensor], dtype: torch.dtype | None = None) -> Tenso
             total = waiting.pop()[1].add_(total)
             level += 1
         waiting.append((level, total))
+        del term, total  # or the next would be made while they are there
     total = waiting.pop()[1]
     while waiting:
         total = waiting.pop()[1].add_(total)
@@ -53,7 +54,7 @@ def tree_all_reduce(term: Tensor, mesh: DeviceMesh) -> Tensor:
     flat = term.reshape(-1)
     if numbers % ranks:
         flat = torch.nn.functional.pad(flat, (0, -numbers % ranks))
-    whole = collectives.all_gather_single(_chunk(flat.view(ranks, -1), mesh).contiguous(), 0, mesh)
+    whole = collectives.all_gather_single(_chunk(flat.view(ranks, -1), mesh), 0, mesh)
     return _arrived(whole)[:numbers].view(term.shape)
 
 
@@ -83,7 +84,7 @@ def _chunk(chunks: Tensor, mesh: DeviceMesh) -> Tensor:
     """This rank's chunk of the sum: `chunks` holds, for each rank, the chunk of the term that it adds."""
     shape = chunks.shape
     received = _arrived(collectives.all_to_all_single(chunks.flatten(0, 1), None, None, mesh))
-    return tree_sum(received.view(shape).unbind(0))
+    return tree_sum(received.view(shape).unbind(0)).clone()  # a view would keep all that was received
 
 
 def _arrived(tensor: Tensor) -> Tensor:

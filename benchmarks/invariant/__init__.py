@@ -1,0 +1,1 @@
+"""What the invariant styles keep and cost, at the widths of published models."""
