@@ -26,7 +26,7 @@ def _eager(forward: _F) -> _F:
 
     A compiler fuses and tiles by the widths that a rank has, which is what blocks are there to hide.
     """
-    kept: _F = torch.compiler.disable(forward, reason=_REASON)
+    kept: _F = torch.compiler.disable(forward, reason=_REASON)  # type: ignore[no-untyped-call]
     return kept
 
 
