@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from planlang.version import __version__
 
 if TYPE_CHECKING:
-    from planlang.api import compile, load, load_config, loads, parallelize
+    from planlang.api import clip_grad_norm_, compile, load, load_config, loads, parallelize
     from planlang.checker import Report, check
     from planlang.diagnostics.finding import Finding, PlanError
     from planlang.loaded import Plan
@@ -43,6 +43,7 @@ __all__ = [
     "Verified",
     "__version__",
     "check",
+    "clip_grad_norm_",
     "compile",
     "load",
     "load_config",

@@ -27,7 +27,7 @@ from planlang.plan.styles import Skip, Style, axis_of
 from planlang.source import Place, Source, Span, printable
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
     from torch.distributed.device_mesh import DeviceMesh
 
     from planlang.loaded import Model
@@ -157,6 +157,29 @@ def parallelize(model: nn.Module, mesh: DeviceMesh, x: str | os.PathLike[str] | 
             placed[name] = (keyed_rule.style, keyed_rule.place)
     axes = dict.fromkeys(axis for style, _ in placed.values() if (axis := axis_of(style)))
     return apply(model, mesh, placed, axes=tuple(axes) or ("tp",))
+
+
+def clip_grad_norm_(model: nn.Module, max_norm: float) -> Tensor:
+    """Scales all gradients of a model in place, so that their norm together is at most `max_norm`.
+
+    For a model under any plan, also under `fully_shard`, and for plain gradients beside DTensors. The bits of the norm
+    do not depend on the number of ranks of the plan's axis where those of the gradients do not. A gradient that is
+    split by a rule without `invariant` is gathered for it.
+
+    Args:
+        model: the whole model, with the same parameters on every rank.
+        max_norm: the largest 2-norm.
+
+    Returns:
+        The norm before, a plain tensor without dimensions, the same on every rank.
+    """
+    from torch import nn
+
+    from planlang.runtime.invariant import clipping
+
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"it takes the model, an `nn.Module`, not {type(model).__name__!r}")
+    return clipping.clip_grad_norm_(model, max_norm)
 
 
 def _sizes(mesh: DeviceMesh) -> dict[str, int]:

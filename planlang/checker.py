@@ -165,7 +165,8 @@ def _check(
             reports.append(Report(each, {"tp": ranks}, (*compiled.findings, finding)))
             continue
         tree = catalog.tree(entry, each)
-        reports.append(report_on(plan.compile(tree, tp=tp), partial(_graphs, entry, each), entry, contract))
+        name = f"{entry} as {each}" if any(report.model == entry for report in reports) else entry
+        reports.append(report_on(plan.compile(tree, tp=tp), partial(_graphs, entry, each), name, contract))
     return tuple(reports)
 
 

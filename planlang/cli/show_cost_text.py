@@ -22,6 +22,10 @@ _GRADES = {
     "forward-invariant": "forward-invariant: floating-point sums cross ranks in the backward pass alone",
     "variant": "not invariant: floating-point sums cross ranks in the forward pass",
 }
+_NO_SUMS = (
+    "forward-invariant: no floating-point sum crosses ranks in an order that depends on how many there are,\n"
+    "but kernels are given a rank's part; beside invariant rules `planlang check` says where (PLN8004)"
+)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -80,7 +84,8 @@ def _print_doubts(entries: Iterable[Entry], complete: bool) -> None:
 
 def _print_reductions(found: Reductions) -> None:
     if found.grade:
-        click.echo(_GRADES[found.grade])
+        cut = found.grade == "forward-invariant" and not found.sums
+        click.echo(_NO_SUMS if cut else _GRADES[found.grade])
     elif found.complete:
         click.echo("no grade: on one rank nothing crosses")
     headings = ("phase", "module", "collective", "layout", "shape", "count")

@@ -87,7 +87,8 @@ def digests(kind: str, dtype: torch.dtype, mesh: Any, plan: str) -> dict[str, st
         found |= {f"{step} logits": logits, f"{step} loss": loss}
         for name, parameter in model.named_parameters():
             assert parameter.grad is not None, name
-            found[f"{step} gradient {name}"] = whole(parameter.grad)
+            found[f"{step} gradient {name}"] = whole(parameter.grad).clone()
+        found[f"{step} norm"] = planlang.clip_grad_norm_(model, 0.1)
         optimizer.step()
         optimizer.zero_grad()
         found |= {f"{step} weight {name}": whole(parameter).clone() for name, parameter in model.named_parameters()}

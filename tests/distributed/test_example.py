@@ -1,4 +1,4 @@
-"""The example of the docs on four processes: it says nothing of a right plan and fails on a wrong one."""
+"""The examples of the docs on processes: what they say of a right plan, and of another."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent.parent
 
 
-def run_example(plan: str) -> subprocess.CompletedProcess[str]:
-    """`docs/examples/four_processes.py PLAN`, started as its first lines say."""
+def run_example(plan: str, name: str = "four_processes.py", processes: int = RANKS) -> subprocess.CompletedProcess[str]:
+    """`docs/examples/NAME PLAN`, started as its first lines say."""
     command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"),
-        *("docs/examples/four_processes.py", plan),
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"),
+        *(f"docs/examples/{name}", plan),
     ]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180, check=False)
 
 
@@ -40,3 +41,19 @@ def test_the_published_plan_is_not() -> None:
     # The four wrong gradients come first, then what is right but for rounding.
     errors = [line.split() for line in done.stdout.splitlines() if "model.layers" in line or "weight" in line]
     assert {name.split(".")[-2] for error, name in errors if float(error) > 1e-10} == {"q_norm", "k_norm"}
+
+
+def what_it_trains(plan: str, processes: int) -> str:
+    """The norm and the digest that `same_bits.py` prints."""
+    done = run_example(plan, "same_bits.py", processes)
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith(f"{processes} processes: norm ")]
+    return line.partition(": ")[2]
+
+
+def test_under_the_invariant_plan_all_numbers_of_processes_train_the_same() -> None:
+    assert len({what_it_trains("qwen_invariant", processes) for processes in (1, 2, 4)}) == 1
+
+
+def test_under_the_usual_plan_they_do_not() -> None:
+    assert what_it_trains("qwen", 1) != what_it_trains("qwen", 2)

@@ -91,6 +91,16 @@ def test_reductions(show: Any) -> None:
     assert "order does not matter: one number is added to zeros" in out
 
 
+def test_a_grade_that_kernels_cost_speaks_of_no_sums(show: Any, tmp_path: Path) -> None:
+    plan = tmp_path / "mine.plan"
+    plan.write_text('plan mine for Qwen3ForCausalLM\nextends "qwen_invariant"\ndrop *.mlp.act_fn\n')
+    assert of_json(show, str(plan), *QWEN, "--reductions")["reductions"]["grade"] == "forward-invariant"
+    out = show(str(plan), *QWEN, "--reductions")[1]
+    assert "forward-invariant: no floating-point sum crosses ranks in an order that depends on how many" in out
+    assert "PLN8004" in out
+    assert "in the backward pass alone" not in out
+
+
 def test_memory(show: Any) -> None:
     found = of_json(show, "qwen", *QWEN, "--memory")["memory"]
     assert found["single_device"]["numbers"] == 8_190_735_360

@@ -44,7 +44,7 @@ def _shared(case: Case, use: Use, blocks: int) -> Finding | None:
         return None
     more = f"use a size that divides {blocks}"
     if ranks & (ranks - 1) == 0 and ranks > blocks:
-        more = f"write `invariant={ranks}`, which then has to divide heads and widths, or {more}"
+        more = f"{_set(use, ranks)}, which then has to divide heads and widths, or {more}"
     return Finding(
         code=codes.BLOCKS_NOT_DIVISIBLE,
         message=f"{axis}={ranks} does not divide the {blocks} blocks of {use.name}",
@@ -66,10 +66,19 @@ def _whole(case: Case, use: Use, blocks: int) -> Finding | None:
         message=f"{blocks} blocks do not divide the {count} {what} of {use.name}",
         place=use.rule.place_of("invariant"),
         notes=(f"{count} / {blocks} = {count / blocks:g}: a block holds whole {what}, as many as the others",),
-        help=f"write `invariant={fitting}`, the largest power of two that divides {count}"
+        help=f"{_set(use, fitting)}, the largest power of two that divides {count}"
         if fitting > 1
         else f"no power of two divides {count}: leave it without a rule",
     )
+
+
+def _set(use: Use, blocks: int) -> str:
+    """Where to write another number of blocks: at the rule, or as the option that the rule names."""
+    place = use.rule.arguments.get("invariant")
+    value = place.text.partition("=")[2].strip() if place else ""
+    if value.isidentifier():
+        return f"set the option `{value}={blocks}` (`-D {value}={blocks}`)"
+    return f"write `invariant={blocks}`"
 
 
 def _fewest_heads(case: Case, use: Use) -> tuple[int, str] | None:
@@ -92,7 +101,7 @@ def _wide(use: Use, blocks: int) -> Finding | None:
         message=f"{blocks} blocks of the {blocks} {found[1]} of {use.name} are one wide each",
         place=use.rule.place_of("invariant"),
         notes=("a product with one row or column runs in another kernel, which adds in an order of its own",),
-        help=f"write `invariant={blocks // 2}`" if blocks > 2 else "leave it without a rule: it is small",
+        help=_set(use, blocks // 2) if blocks > 2 else "leave it without a rule: it is small",
     )
 
 

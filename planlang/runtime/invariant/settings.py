@@ -53,6 +53,12 @@ def of(module: nn.Module) -> Settings:
     return found
 
 
+def found_in(module: nn.Module) -> Settings | None:
+    """The settings of a module, or `None` where no invariant style has been applied to it."""
+    settings: Settings | None = getattr(module, _SETTINGS, None)
+    return settings
+
+
 def check_blocks(blocks: int, mesh: DeviceMesh) -> None:
     """Refuses blocks that the ranks cannot share, or whose sum is no whole tree.
 

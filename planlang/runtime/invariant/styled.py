@@ -6,15 +6,28 @@ garbage collector comes, and a copy of the module would run on the parameters of
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 
 from planlang.runtime.invariant import attention, embedding, linear, repeated
 from planlang.runtime.invariant.shared import given
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 _OWN = "_invariant_own_forward"
+_REASON = "planlang: the blocks of an invariant style are not compiled, to keep their bits"
+
+
+def _eager(forward: _F) -> _F:
+    """Keeps a forward out of `torch.compile`, which compiles what lies between; with `fullgraph=True` it raises.
+
+    A compiler fuses and tiles by the widths that a rank has, which is what blocks are there to hide.
+    """
+    kept: _F = torch.compiler.disable(forward, reason=_REASON)  # type: ignore[no-untyped-call]
+    return kept
 
 
 class Styled:
@@ -38,6 +51,7 @@ class Columns(Styled):
         with given(args[0]):
             return super().__call__(*args, **kwargs)  # type: ignore[misc]
 
+    @_eager
     def forward(self, x: Tensor) -> Tensor:
         """As `linear.columns`."""
         return linear.columns(self, x)  # type: ignore[arg-type]
@@ -46,6 +60,7 @@ class Columns(Styled):
 class Rows(Styled):
     """A linear layer whose input features are split."""
 
+    @_eager
     def forward(self, x: Tensor) -> Tensor:
         """As `linear.rows`."""
         return linear.rows(self, x)  # type: ignore[arg-type]
@@ -54,6 +69,7 @@ class Rows(Styled):
 class Features(Styled):
     """An embedding whose features are split."""
 
+    @_eager
     def forward(self, ids: Tensor) -> Tensor:
         """As `embedding.features`."""
         return embedding.features(self, ids)  # type: ignore[arg-type]
@@ -62,6 +78,7 @@ class Features(Styled):
 class Vocabulary(Styled):
     """An embedding whose rows are split."""
 
+    @_eager
     def forward(self, ids: Tensor) -> Tensor:
         """As `embedding.vocabulary`."""
         return embedding.vocabulary(self, ids)  # type: ignore[arg-type]
@@ -70,6 +87,7 @@ class Vocabulary(Styled):
 class Repeated(Styled):
     """A module that runs its own code on each block."""
 
+    @_eager
     def forward(self, x: Tensor) -> Tensor:
         """As `repeated.repeated`."""
         own = vars(self).get(_OWN) or super().forward  # type: ignore[misc]
@@ -79,6 +97,7 @@ class Repeated(Styled):
 class Attended(Styled):
     """A module that computes attention."""
 
+    @_eager
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """As `attention.attention`."""
         own = super().forward  # type: ignore[misc]
