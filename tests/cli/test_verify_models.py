@@ -1,4 +1,4 @@
-"""`verify` and models that are not like Qwen3: with float32 or chance inside, with images, changed once they were made."""
+"""`verify` and models that are not like Qwen3: with float32 or chance inside, with images, changed once made."""
 
 from __future__ import annotations
 
