@@ -91,7 +91,7 @@ def verify(
         RuntimeError: this process is one of several: it has a process group of real processes.
     """
     from planlang.runtime.verify.cases import cases
-    from planlang.runtime.verify.configured import configured
+    from planlang.runtime.verify.configured import configured, missing_modules
     from planlang.runtime.verify.memory import too_large
     from planlang.runtime.verify.processes import missing_devices, run_processes
     from planlang.runtime.verify.subject import Subject
@@ -116,8 +116,9 @@ def verify(
         applied = applied_styles(compiled.assignments[0], "tp")
         styles = {name: each.style for name, each in applied.items()}
         twin = twin_of(made, config, tree, styles, sizes, full=full)
-        if full and (large := too_large(tree, twin, ranks, own=bool(processes))):
-            raise PlanError([large])
+        refused = missing_modules(model, twin, styles) or too_large(tree, twin, ranks, own=bool(processes))
+        if refused:
+            raise PlanError([refused])
         subjects[ranks] = (Subject(twin, applied, ranks), compiled.plan)
     tasks = tasks_of([subject for subject, _ in subjects.values()], cases)
     total = sum(len(task.cases) for task in tasks)
@@ -153,6 +154,10 @@ def _sizes(tp: int | Sequence[int] | None, processes: int, device: str) -> tuple
         raise ValueError(f"the device is one of {DEVICES}, not {device!r}")
     if device != "cpu" and not processes:
         raise ValueError(f"only real processes run on {device!r}: give their number")
+    if not isinstance(tp, int | None) and (not isinstance(tp, Sequence) or not all(isinstance(n, int) for n in tp)):
+        raise TypeError(f"`tp` is {tp!r}, not a whole number or several")
+    if tp is not None and not isinstance(tp, int) and not tp:
+        raise ValueError("`tp` holds no number of ranks")
     sizes = dict.fromkeys((tp,) if isinstance(tp, int) else tp or ())
     if processes and sizes and list(sizes) != [processes]:
         raise ValueError(f"{processes} processes are {processes} ranks, not {list(sizes)}")

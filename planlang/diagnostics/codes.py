@@ -65,7 +65,7 @@ UNKNOWN_ARCHITECTURE = _code("PLN0011", "unknown-architecture", "transformers ha
 UNRESOLVED_PATH = _code("PLN0012", "unresolved-path", "a dotted path cannot be imported or is no plan")
 OTHER_FILE = _code("PLN0013", "other-file", "a file in another language stands where a text in this one is needed")
 MODEL_FAILS = _code("PLN0014", "model-fails", "the model fails on one device, so no plan can be compared with it")
-TOO_LITTLE_MEMORY = _code("PLN0015", "too-little-memory", "a model with its real widths does not fit into memory")
+TOO_LITTLE_MEMORY = _code("PLN0015", "too-little-memory", "a model does not fit into memory once for each rank")
 NO_SUCH_DEVICES = _code("PLN0016", "no-such-devices", "there are fewer devices than processes that were asked for")
 
 # 1 syntax

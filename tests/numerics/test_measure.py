@@ -14,7 +14,7 @@ import planlang
 from planlang.cli.main import run
 from planlang.runtime.numerics import words
 from planlang.runtime.numerics.distance import UNKNOWN
-from planlang.runtime.verify.twin import WIDE
+from planlang.runtime.verify.narrow import WIDE
 
 MODEL = "Qwen/Qwen3-8B"
 SCORE = "Qwen3ForSequenceClassification"

@@ -28,7 +28,8 @@ from planlang.runtime.numerics.tokens import Tokens, tokens
 from planlang.runtime.simulate import Crash, Truth
 from planlang.runtime.verify.diverge import joined
 from planlang.runtime.verify.memory import numbers, refused
-from planlang.runtime.verify.twin import WIDE, Twin, twin_of
+from planlang.runtime.verify.narrow import WIDE
+from planlang.runtime.verify.twin import Twin, twin_of
 
 _COPIES = 3  # of all weights that are there at once beside those of the ranks: gradients twice, and what is being made
 _LOGITS = 8  # of all logits, in float64, while distributions are compared

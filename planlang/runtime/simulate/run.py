@@ -22,6 +22,7 @@ from planlang.runtime.simulate.truth import (
     flaw,
     logits_of,
     optimizer,
+    split,
     stepped,
     truth,
 )
@@ -65,7 +66,7 @@ def simulate(
         contract: what may come out. `torch`: the whole logits on every rank, or a DTensor. `nemo-rl`: the whole logits
             on every rank, or a DTensor that is evenly `Shard(-1)`.
         tolerance: errors up to this are rounding.
-        right: what `truth(make_model, inputs)` found, to compute it once for many plans.
+        right: what `truth` found for them, to compute it once for many plans.
         micro_batches: in how many parts, one after the other, the batch is run; gradients add up.
         step: whether one step of an optimizer is compared too, where the gradients are right.
         watch: is given the model once its styles are applied, to hang hooks on.
@@ -75,7 +76,7 @@ def simulate(
         RuntimeError: a process group of real processes exists.
         PlanError: a custom style cannot be made.
     """
-    right = right or truth(make_model, inputs)
+    right = right or truth(make_model, inputs, micro_batches)
     model = make_model()
     unknown = [name for name in styles if name not in dict(model.named_modules(remove_duplicate=False))]
     if unknown:
@@ -90,14 +91,6 @@ def simulate(
         run = Run(model, mesh, right, contract, tolerance, watch)
         outcome = run.outcome(styles, parts, retie)
         return replace(outcome, stepped=run.stepped(weights)) if step and outcome.verdict == "right" else outcome
-
-
-def split(inputs: Inputs, parts: int) -> list[Inputs]:
-    """Inputs in equal parts along the batch."""
-    if parts == 1:
-        return [inputs]
-    cut = {key: each.chunk(parts) if isinstance(each, Tensor) else (each,) * parts for key, each in inputs.items()}
-    return [{key: each[number] for key, each in cut.items()} for number in range(parts)]
 
 
 class Run:

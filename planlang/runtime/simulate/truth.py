@@ -37,13 +37,29 @@ class Truth:
 
 
 def logits_of(output: Any) -> Tensor:
-    """The logits in what a model returns: itself, the attribute, or the first of several."""
-    found = getattr(output, "logits", output)
-    logits: Tensor = found[0] if isinstance(found, tuple) else found
-    return logits
+    """The logits in what a model returns: itself, the attribute or the item of that name, or the first of several.
+
+    Raises:
+        TypeError: there is no tensor of numbers with a point there.
+    """
+    found = output.get("logits") if isinstance(output, dict) else getattr(output, "logits", output)
+    if isinstance(found, list | tuple):
+        found = found[0] if found else None
+    if not isinstance(found, Tensor) or not found.is_floating_point():
+        kind = found.dtype if isinstance(found, Tensor) else type(output).__name__
+        raise TypeError(f"the model returns no logits, but `{kind}`")
+    return found
 
 
-def truth(make_model: Callable[[], nn.Module], inputs: Inputs) -> Truth:
+def split(inputs: Inputs, parts: int) -> list[Inputs]:
+    """Inputs in equal parts along the batch."""
+    if parts == 1:
+        return [inputs]
+    cut = {key: each.chunk(parts) if isinstance(each, Tensor) else (each,) * parts for key, each in inputs.items()}
+    return [{key: each[number] for key, each in cut.items()} for number in range(parts)]
+
+
+def truth(make_model: Callable[[], nn.Module], inputs: Inputs, micro_batches: int = 1) -> Truth:
     """Runs the unsharded model.
 
     The loss is a random projection of the logits: it gives every logit a gradient of its own, so no error cancels, and
@@ -52,15 +68,21 @@ def truth(make_model: Callable[[], nn.Module], inputs: Inputs) -> Truth:
     Args:
         make_model: makes the model, in float64, the same at every call.
         inputs: keyword arguments of its forward.
+        micro_batches: in how many parts, one after the other, the batch is run; gradients add up. Models that sum a
+            gradient in float32 round each part, so who adds parts up is held against parts.
     """
     model = make_model()
-    logits = logits_of(model(**inputs))
     source = torch.Generator().manual_seed(SEED)
-    weights = torch.randn(logits.shape, generator=source, dtype=torch.float64).to(logits.dtype)
-    (logits * weights).sum().backward()  # type: ignore[no-untyped-call]
+    found: list[tuple[Tensor, Tensor]] = []
+    for part in split(inputs, micro_batches):
+        logits = logits_of(model(**part))
+        own = torch.randn(logits.shape, generator=source, dtype=torch.float64).to(logits.dtype)
+        (logits * own).sum().backward()  # type: ignore[no-untyped-call]
+        found.append((logits.detach(), own))
+    logits, weights = (torch.cat(each) if micro_batches > 1 else each[0] for each in zip(*found, strict=True))
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
     scale = max((float(g.abs().max()) for g in gradients.values() if g is not None), default=0.0)
-    return Truth(inputs=inputs, model=model, logits=logits.detach(), weights=weights, gradients=gradients, scale=scale)
+    return Truth(inputs=inputs, model=model, logits=logits, weights=weights, gradients=gradients, scale=scale)
 
 
 def error(got: Tensor, right: Tensor, floor: float = 0.0) -> float:

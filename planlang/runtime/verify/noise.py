@@ -7,13 +7,21 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from planlang.runtime.simulate.truth import FLOOR, Inputs, Truth, error, truth
+from planlang.runtime.simulate.truth import FLOOR, Inputs, Truth, error, stepped, truth
 
 MARGIN = 16.0  # a plan may round in several places where the reordered model rounds in one
 LEAST = 1e-13
+MOST = 1e-6  # what moves a model more is no rounding in float64: it draws random numbers, or chooses what nearly ties
 
 
-def tolerance(make_model: Callable[[], nn.Module], inputs: Inputs, right: Truth, parts: int) -> float:
+def tolerance(
+    make_model: Callable[[], nn.Module],
+    inputs: Inputs,
+    right: Truth,
+    parts: int,
+    micro_batches: int = 1,
+    step: bool = False,
+) -> float:
     """Errors up to this are rounding: a margin over what another order of the same sums changes.
 
     Args:
@@ -21,18 +29,23 @@ def tolerance(make_model: Callable[[], nn.Module], inputs: Inputs, right: Truth,
         inputs: what it is called with.
         right: what `truth` found for both.
         parts: in how many parts, from the last to the first, each linear layer sums its products.
+        micro_batches: as for `truth`.
+        step: whether the weights after a step of the optimizer are compared too.
 
     Returns:
-        The largest relative difference of logits and gradients, with gradients below `FLOOR` of the largest taken as
-        that large, times `MARGIN`.
+        The largest relative difference of logits, gradients and weights, with gradients below `FLOOR` of the largest
+        taken as that large, times `MARGIN`.
     """
-    other = truth(lambda: _reordered(make_model(), parts), inputs)
+    other = truth(lambda: _reordered(make_model(), parts), inputs, micro_batches)
     worst = error(other.logits, right.logits)
     floor = FLOOR * right.scale
     for name, gradient in right.gradients.items():
         again = other.gradients[name]
         if gradient is not None and again is not None:
             worst = max(worst, error(again, gradient, floor))
+    if step:
+        moved = stepped(other)
+        worst = max(worst, *(error(moved[name], weight) for name, weight in stepped(right).items()))
     return max(MARGIN * worst, LEAST)
 
 

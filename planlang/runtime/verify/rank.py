@@ -24,8 +24,9 @@ from torch.distributed.device_mesh import init_device_mesh
 from planlang.diagnostics.finding import PlanError
 from planlang.model.calls import silence
 from planlang.runtime.simulate import Outcome
-from planlang.runtime.simulate.run import Run, split
-from planlang.runtime.simulate.truth import stepped
+from planlang.runtime.simulate.exact import float64_kept
+from planlang.runtime.simulate.run import Run
+from planlang.runtime.simulate.truth import split, stepped
 from planlang.runtime.verify.orders import ORDER, PID, Answer, Order
 from planlang.runtime.verify.subject import Subject
 
@@ -71,7 +72,8 @@ def _run(order: Order, subject: Subject, number: int, rank: int, folder: Path) -
         ]
         weights = stepped(right) if case.step else {}
         run = Run(subject.make(case).to(order.device), mesh, right, tolerance=allowed)
-        outcome = run.outcome(order.styles, parts, retie=True)
+        with float64_kept(subject.kept):
+            outcome = run.outcome(order.styles, parts, retie=True)
         if case.step and _all_right(outcome, order.device):
             outcome = replace(outcome, stepped=run.stepped(weights))
         return allowed, outcome

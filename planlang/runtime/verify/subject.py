@@ -17,14 +17,16 @@ from planlang.diagnostics.finding import Finding, PlanError
 from planlang.model.calls import silence
 from planlang.plan import ir
 from planlang.runtime.simulate import Outcome, Truth, simulate, truth
+from planlang.runtime.simulate.exact import float64_kept
+from planlang.runtime.simulate.truth import Inputs
 from planlang.runtime.verify.backward import GradientParting, first_wrong_gradient
 from planlang.runtime.verify.cases import Case
 from planlang.runtime.verify.diverge import Divergence, first_divergence
-from planlang.runtime.verify.noise import tolerance
+from planlang.runtime.verify.noise import MOST, tolerance
 from planlang.runtime.verify.result import Result
 from planlang.runtime.verify.smallest import smallest
 from planlang.runtime.verify.twin import Twin
-from planlang.runtime.verify.words import Failure, unmoved, unrunnable
+from planlang.runtime.verify.words import Failure, unmoved, unrunnable, unsteady
 
 
 class Subject:
@@ -38,6 +40,7 @@ class Subject:
 
     def __init__(self, twin: Twin, applied: Mapping[str, Applied], ranks: int) -> None:
         self.twin, self.ranks = twin, ranks
+        self.kept = True  # whether the model runs where float64 is kept throughout
         self._made: dict[str, nn.Module] = {}
         self.applied = {own: each for name, each in applied.items() if (own := twin.name(name)) is not None}
 
@@ -77,10 +80,11 @@ class Subject:
     def _parting(self, failed: Result, right: Truth) -> Divergence | GradientParting | None:
         styles = {name: each.style for name, each in self.applied.items()}
         given = (partial(self.make, failed.case), styles, self.ranks, right.inputs, right, failed.tolerance)
-        if failed.outcome.verdict == "forward":
-            return first_divergence(*given)
-        if failed.outcome.verdict == "gradient":
-            return first_wrong_gradient(*given, {each.name for each in failed.outcome.gradients})
+        with float64_kept(self.kept):
+            if failed.outcome.verdict == "forward":
+                return first_divergence(*given)
+            if failed.outcome.verdict == "gradient":
+                return first_wrong_gradient(*given, {each.name for each in failed.outcome.gradients})
         return None
 
     def _few(self, failed: Result, right: Truth) -> tuple[ir.Rule, ...]:
@@ -94,16 +98,17 @@ class Subject:
         return smallest(rules, fails) if failed.outcome.verdict != "right" else ()
 
     def _outcome(self, case: Case, applied: Mapping[str, Applied], right: Truth, allowed: float) -> Outcome:
-        return simulate(
-            partial(self.make, case),
-            {name: each.style for name, each in applied.items()},
-            self.ranks,
-            right.inputs,
-            right=right,
-            tolerance=allowed,
-            micro_batches=case.micro_batches,
-            step=case.step,
-        )
+        with float64_kept(self.kept):
+            return simulate(
+                partial(self.make, case),
+                {name: each.style for name, each in applied.items()},
+                self.ranks,
+                right.inputs,
+                right=right,
+                tolerance=allowed,
+                micro_batches=case.micro_batches,
+                step=case.step,
+            )
 
     def make(self, case: Case) -> nn.Module:
         """A fresh model, the same at every call."""
@@ -130,7 +135,8 @@ class Subject:
             PlanError: the model itself cannot be run, its output is no number, or all its gradients are zero.
         """
         try:
-            right = truth(partial(self.make, case), self.twin.inputs(case.batch, case.length, masked=case.masked))
+            inputs = self.twin.inputs(case.batch, case.length, masked=case.masked)
+            right = self._truth(case, inputs)
         except Exception as error:  # whatever the model's code raises
             raise PlanError([unrunnable(case, error)]) from error
         for what, tensor in (("the logits", right.logits), *right.gradients.items()):
@@ -140,15 +146,29 @@ class Subject:
             raise PlanError([unmoved(case)])
         return right
 
+    def _truth(self, case: Case, inputs: Inputs) -> Truth:
+        """With float64 throughout, unless the model's code cannot do with it."""
+        try:
+            with float64_kept(self.kept):
+                return truth(partial(self.make, case), inputs, case.micro_batches)
+        except Exception:
+            if not self.kept:
+                raise
+        self.kept = False
+        return truth(partial(self.make, case), inputs, case.micro_batches)
+
     def allowed(self, case: Case, right: Truth) -> float:
         """What is rounding.
 
         Raises:
-            PlanError: sums in another order overflow, so there is nothing to compare with.
+            PlanError: sums in another order overflow, or change so much that there is nothing to compare with.
         """
-        found = tolerance(partial(self.make, case), right.inputs, right, self.ranks)
+        with float64_kept(self.kept):
+            found = tolerance(partial(self.make, case), right.inputs, right, self.ranks, case.micro_batches, case.step)
         if not math.isfinite(found):
             raise PlanError([unrunnable(case, None, "sums in another order")])
+        if found > MOST:
+            raise PlanError([unsteady(case, found)])
         return found
 
 

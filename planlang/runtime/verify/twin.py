@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,30 +20,8 @@ from planlang.model.calls import silence
 from planlang.model.pretrained import text_config
 from planlang.model.tree import Node, Tree
 from planlang.plan.styles import Style
+from planlang.runtime.verify.narrow import NARROW, Widths, narrow, narrow_tower, settle, undrop
 
-Widths: TypeAlias = Mapping[str, int]
-_EXPERTS = {"num_experts": 8, "num_local_experts": 8, "n_routed_experts": 8}
-# The least that each width becomes; what is no multiple of a number of ranks stays none. `head` is of one head.
-NARROW: Widths = {
-    "head": 8,
-    "vocab_size": 96,
-    "hidden_size": 48,
-    "intermediate_size": 48,
-    "moe_intermediate_size": 24,
-    "shared_expert_intermediate_size": 24,
-    **_EXPERTS,
-}
-# Wide enough for kernels to choose as they do in real models: those of sums of 3072 terms differ with the width.
-WIDE: Widths = {
-    "head": 64,
-    "vocab_size": 2048,
-    "hidden_size": 1024,
-    "intermediate_size": 3072,
-    "moe_intermediate_size": 512,
-    "shared_expert_intermediate_size": 512,
-    **_EXPERTS,
-}
-_HEADS = ("head_dim", "linear_key_head_dim", "linear_value_head_dim")
 _DEPTHS = {"depth", "num_hidden_layers", "encoder_layers"}
 SPREAD = 0.3  # of norm weights and biases around what they start as
 
@@ -90,6 +68,7 @@ class Twin:
             finally:
                 torch.set_default_dtype(before)
             self._cut(model)
+            undrop(model)
             _fill(model, torch.Generator().manual_seed(seed))
         if buffers:
             model.to(dtype)
@@ -173,16 +152,15 @@ def twin_of(
     made = copy.deepcopy(config)
     text = text_config(made)
     if not full:
-        _narrow(text, math.lcm(*ranks), widths)
+        narrow(text, math.lcm(*ranks), widths)
     for each in {id(made): made, id(text): text}.values():
-        _settle(each)
+        settle(each)
     for key in made.sub_configs:
         part = getattr(made, key, None)
         if part is not None and part is not text and not full:  # a tower for images or sound, which tokens never enter
             for depth in _DEPTHS & vars(part).keys():
                 setattr(part, depth, 1)
-            if "out_hidden_size" in vars(part):
-                part.out_hidden_size = text.hidden_size
+            narrow_tower(part, text.hidden_size)
     count = text.num_hidden_layers
     layers, kinds = _layers(tree.root, count)
     if not layers:
@@ -235,46 +213,6 @@ def _by_layer(config: Any, count: int) -> Iterator[tuple[str, list[Any]]]:
     for key, value in vars(config).items():
         if isinstance(value, list) and len(value) == count and not key.startswith("_"):
             yield key, value
-
-
-def _narrow(config: Any, ranks: int, widths: Widths) -> None:
-    """Makes widths small that stay divisible by what they are divisible by."""
-    head = widths["head"]
-    whole_heads = getattr(config, "head_dim", None) is None
-    hidden = getattr(config, "hidden_size", 0)
-    sections = "mrope_section" in (getattr(config, "rope_parameters", None) or {})
-    for key in _HEADS:
-        if (width := getattr(config, key, None)) and not (sections and key == "head_dim"):
-            setattr(config, key, min(width, head))
-    for key, least in widths.items():
-        value = getattr(config, key, None)
-        if isinstance(value, int) and value > least:
-            setattr(config, key, narrowed(value, least, ranks))
-    if whole_heads and not sections:
-        config.hidden_size = config.num_attention_heads * min(head, hidden // config.num_attention_heads)
-    if getattr(config, "sliding_window", None):
-        config.sliding_window = 4
-    chosen, experts = getattr(config, "num_experts_per_tok", None), getattr(config, "num_experts", None)
-    if isinstance(chosen, int) and isinstance(experts, int):
-        config.num_experts_per_tok = min(chosen, experts // 2)
-
-
-def narrowed(width: int, least: int, ranks: int) -> int:
-    """The smallest width from `least` on that the same divisors of `ranks` divide as `width`."""
-    common = math.gcd(width, ranks)
-    found = -(-least // common) * common
-    while math.gcd(found, ranks) != common:
-        found += common
-    return found
-
-
-def _settle(config: Any) -> None:
-    """No chance and nothing that a single pass does not need."""
-    for key, value in vars(config).items():
-        if "dropout" in key and isinstance(value, float):
-            setattr(config, key, 0.0)
-    if getattr(config, "pad_token_id", None) is None or not 0 <= config.pad_token_id < getattr(config, "vocab_size", 1):
-        config.pad_token_id = 0
 
 
 def _fill(model: nn.Module, source: torch.Generator) -> None:

@@ -14,6 +14,7 @@ from planlang.plan import ir
 from planlang.runtime.verify.backward import GradientParting
 from planlang.runtime.verify.cases import Case
 from planlang.runtime.verify.diverge import Divergence
+from planlang.runtime.verify.noise import MARGIN
 from planlang.runtime.verify.result import Result
 from planlang.source import Place
 from planlang.syntax.printer import target_text
@@ -191,6 +192,15 @@ def unmoved(case: Case) -> Finding:
     """What is said of a model whose output depends on none of its weights: no plan could be wrong."""
     message = f"all gradients of the model on one device are zero ({case.name}), so nothing can be compared"
     return Finding(code=codes.MODEL_FAILS, message=message, help="look at its configuration")
+
+
+def unsteady(case: Case, spread: float) -> Finding:
+    """What is said of a model that does not compute the same twice: by its measure, any plan would be right."""
+    message = (
+        f"the model on one device does not compute the same twice ({case.name}): with its sums in another order the "
+        f"results are off by {spread / MARGIN:.2g} in float64, so nothing can be compared"
+    )
+    return Finding(code=codes.MODEL_FAILS, message=message, help="have it draw no random numbers in training mode")
 
 
 def _names(names: Iterable[str]) -> str:
