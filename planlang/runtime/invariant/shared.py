@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor, Shard
 
+from planlang.runtime.invariant.joining import operands
 from planlang.runtime.invariant.settings import REPLICATE, Settings, arrived
 from planlang.runtime.invariant.sums import all_gather, tree_all_reduce, tree_reduce_scatter, tree_sum
 
@@ -75,10 +76,11 @@ class Terms:
     def _blocks(self, found: list[tuple[int, Tensor, Tensor]]) -> Iterator[Tensor]:
         """For each of a rank's blocks the sum of all layers' terms, in the layers' order: [tokens, width]."""
         own = self.settings.own
-        for block in range(own):
-            terms = [
-                torch.mm(gradient.chunk(own, 1)[block], weight.chunk(own, 0)[block]) for _, gradient, weight in found
-            ]
+        layers = [
+            zip(operands(gradient, own, 1), operands(weight, own, 0), strict=True) for _, gradient, weight in found
+        ]
+        for pairs in zip(*layers, strict=True):
+            terms = [torch.mm(gradient, weight) for gradient, weight in pairs]
             total = terms[0] if self.settings.dtype is None else terms[0].to(self.settings.dtype)
             for term in terms[1:]:
                 total.add_(term)
