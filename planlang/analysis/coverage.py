@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from planlang.analysis.assign import Assignment
 from planlang.analysis.regions import Box
 from planlang.layout import Layout, Replicate, Shard, local_shape
-from planlang.model.tree import Kind, Node, Parameter
+from planlang.model.tree import Kind, Node, Parameter, Tree
 from planlang.plan.styles import (
     Attention,
     Colwise,
@@ -58,6 +58,19 @@ def splits_plainly(style: Style, kind: Kind | None) -> bool:
             return True
         case Prepare() | Attention() | Skip():
             return False
+
+
+def dropout(tree: Tree) -> tuple[str, float] | None:
+    """The first setting by which a model drops numbers at random in training: its name and the share.
+
+    What sits behind the layers, as a classifier's, is whole on every rank.
+    """
+    for key, value in tree.config.items():
+        drops = "dropout" in key or key.endswith("pdrop")
+        behind = key.startswith(("classifier", "summary"))
+        if drops and not behind and isinstance(value, float) and value > 0:
+            return key, value
+    return None
 
 
 def local_shapes(style: Style, node: Node, sizes: Mapping[str, int]) -> list[tuple[Parameter, tuple[int, ...]]]:

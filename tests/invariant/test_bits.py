@@ -6,10 +6,15 @@ from functools import cache, partial
 
 import pytest
 import torch
-from invariant_runs import KINDS, Bits, differing, invariant, plain, trained, unsharded
+from invariant_runs import KINDS, Bits, differing, invariant, plain, same, trained, unsharded
 from torch import Tensor, nn
+from torch.distributed.tensor import Replicate
+from torch.distributed.tensor.parallel import parallelize_module
 from transformers.models.qwen2 import modeling_qwen2
 from transformers.models.qwen3 import modeling_qwen3
+
+from planlang.runtime.invariant import InvariantColwiseParallel, InvariantRowwiseParallel
+from planlang.runtime.simulate import local
 
 DTYPES = (torch.bfloat16, torch.float32, torch.float64)
 SHAPES = ((1, 1), (1, 17), (3, 1), (3, 17))
@@ -119,3 +124,42 @@ def test_attention_has_the_same_bits_with_one_head_a_rank(attention: str, dtype:
             assert differing(one, trained("qwen2-bias", dtype, tp, (1, 64), layers=1, attention=attention)) == [], tp
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("seed", [2, 7, 13])  # where the kernels add up otherwise and the sum does not round it away
+def test_narrow_blocks_of_few_tokens_have_the_same_bits(seed: int) -> None:
+    """Blocks of a gradient with gaps between their rows went to another kernel than blocks without."""
+    source = torch.Generator().manual_seed(seed)
+    weight, gradient = (torch.randn(shape, generator=source).bfloat16() for shape in ((144, 4096), (3, 144)))
+    found, zeros = [], torch.zeros(3, 4096, dtype=torch.bfloat16)
+    for tp in (1, *RANKS):
+        module = nn.Linear(4096, 144, bias=False)
+        module.weight = nn.Parameter(weight)
+        with local.ranks(tp) as mesh:
+            local.spread(module, tp)
+            parallelize_module(module, mesh, InvariantColwiseParallel(output_layouts=Replicate()))
+            x = local.copies(zeros, tp).requires_grad_()
+            module(x).backward(local.copies(gradient, tp))
+            assert x.grad is not None
+            found.append(local.of_each_rank(x.grad, tp)[0])
+    assert all(same(found[0], each) for each in found[1:])
+
+
+def test_blocks_that_begin_within_a_line_have_the_same_bits_with_one_token() -> None:
+    """Where a product is written to decides which kernel makes it: 54 numbers of float32 are no whole cache lines."""
+    source = torch.Generator().manual_seed(0)
+    weight, gradient = torch.randn((995, 432), generator=source), torch.randn((1, 995), generator=source)
+    found = []
+    for tp in (1, *RANKS):
+        module = nn.Linear(432, 995, bias=False)
+        module.weight = nn.Parameter(weight)
+        zeros = torch.zeros(1, 432 // tp)
+        with local.ranks(tp) as mesh:
+            local.spread(module, tp)
+            parallelize_module(module, mesh, InvariantRowwiseParallel())
+            x = local.copies(zeros, tp).requires_grad_()
+            module(x).backward(local.copies(gradient, tp))
+            assert x.grad is not None
+            parts = local.of_each_rank(x.grad, tp)
+        found.append(torch.cat(parts, 1))
+    assert all(same(found[0], each) for each in found[1:])

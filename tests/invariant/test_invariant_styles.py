@@ -304,3 +304,18 @@ def test_a_sum_in_a_wider_type_is_rounded_once() -> None:
     terms = [torch.tensor(value, dtype=torch.bfloat16) for value in (256.0, 1.0, 1.0, 1.0)]
     assert tree_sum((each.clone() for each in terms), torch.float32).item() == 259.0
     assert tree_sum(each.clone() for each in terms).item() == 258.0
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("style", [InvariantColwiseParallel, InvariantRowwiseParallel])
+def test_autocast_computes_in_the_type_of_plain_layers(style: Callable[..., ParallelStyle], dtype: torch.dtype) -> None:
+    module, x = nn.Linear(WIDTH, WIDTH, dtype=dtype), torch.randn(3, WIDTH).to(dtype)
+    with torch.autocast("cpu", torch.bfloat16):
+        right = module(x).detach()
+    with local.ranks(1) as mesh, torch.autocast("cpu", torch.bfloat16):
+        local.spread(module, 1)
+        parallelize_module(module, mesh, style())
+        (got,) = local.of_each_rank(module(local.copies(x, 1)).detach(), 1)
+    assert got.dtype == right.dtype == (torch.float64 if dtype == torch.float64 else torch.bfloat16)
+    close = 1e-12 if dtype == torch.float64 else 0.05
+    torch.testing.assert_close(got, right, rtol=0, atol=close)

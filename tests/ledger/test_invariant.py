@@ -10,6 +10,7 @@ import test_comm_debug as debug
 import twins
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
+from transformers import PreTrainedConfig, Qwen3Config
 
 import planlang
 from planlang.analysis.cost.bytes import tree_shape
@@ -179,3 +180,33 @@ def test_chunks_are_filled_up() -> None:
     assert tree_shape("all_to_all", (3, 5), 4) == (16,)
     assert tree_shape("all_gather", (3, 5), 4) == (4,)
     assert tree_shape("all_to_all", (2, 6), 4) == (2, 6)
+
+
+def small(**settings: float) -> PreTrainedConfig:
+    return Qwen3Config(
+        vocab_size=64,
+        hidden_size=64,
+        intermediate_size=160,
+        num_hidden_layers=1,
+        num_attention_heads=8,
+        num_key_value_heads=8,
+        architectures=["Qwen3ForCausalLM"],
+        **settings,
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "grade"),
+    [({"attention_dropout": 0.1}, "forward-invariant"), ({"classifier_dropout": 0.1}, "invariant"), ({}, "invariant")],
+    ids=str,
+)
+def test_dropout_of_a_ranks_part_loses_the_grade(settings: dict[str, float], grade: str) -> None:
+    plan = planlang.load("qwen_invariant")
+    found = planlang.numerics(plan, small(**settings), tp=2, dtype="float64")
+    assert [each.grade for each in found.sizes] == [grade]
+    warned = [each.message for each in found.findings if each.code.name == "mixed-invariance"]
+    assert warned == (
+        ["`attention_dropout` of the model is 0.1, so the plan is not graded `invariant`"]
+        if grade != "invariant"
+        else []
+    )

@@ -1,4 +1,4 @@
-"""Plain rules beside invariant ones: one of them is enough for the bits to depend on the number of ranks."""
+"""Plain rules beside invariant ones, and dropout: one is enough for the bits to depend on the number of ranks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planlang.analysis.checks.case import Case, Use
-from planlang.analysis.coverage import splits_plainly
+from planlang.analysis.coverage import dropout, splits_plainly
 from planlang.diagnostics import codes
 from planlang.diagnostics.finding import Finding, Related
 from planlang.plan.spell import style_text
@@ -14,7 +14,7 @@ from planlang.plan.styles import Colwise, Custom, Rowwise, Sequence, blocks_of
 
 
 def check_mixed(case: Case) -> Iterator[Finding]:
-    """Each plain rule that splits a computation of a model of which invariant rules split others."""
+    """Each plain rule that splits a computation of a model of which invariant rules split others; dropout."""
     uses = list(case.uses())
     invariant = next((use for use in uses if blocks_of(use.rule.style)), None)
     if invariant is None:
@@ -24,6 +24,8 @@ def check_mixed(case: Case) -> Iterator[Finding]:
         if id(use.rule) not in seen and _splits(use):
             seen.add(id(use.rule))
             yield _mixed(use, invariant)
+    if found := dropout(case.tree):
+        yield _random(*found, invariant)
 
 
 def _splits(use: Use) -> bool:
@@ -57,4 +59,14 @@ def _mixed(use: Use, invariant: Use) -> Finding:
         notes=(breaks,),
         related=(Related(place=place, message="an invariant rule"),) if place else (),
         help=instead,
+    )
+
+
+def _random(setting: str, share: float, invariant: Use) -> Finding:
+    return Finding(
+        code=codes.MIXED_INVARIANCE,
+        message=f"`{setting}` of the model is {share:g}, so the plan is not graded `invariant`",
+        place=invariant.place,
+        notes=("in training each rank draws what it drops from its own part, so that depends on how many there are",),
+        help=f"set `{setting}` to 0 if the model is trained; in evaluation mode nothing is dropped",
     )

@@ -23,6 +23,7 @@ from planlang.analysis.flow.unblocked import unblocked
 from planlang.analysis.flow.words import star
 from planlang.layout import Layout, Partial
 from planlang.plan import ir
+from planlang.plan.styles import blocks_of
 
 Phase = Literal["forward", "backward", "deferred"]
 PHASES: tuple[Phase, ...] = ("forward", "backward", "deferred")
@@ -91,8 +92,8 @@ class Ledger:
         width: bytes of a floating-point number.
         entries: forward ones first, each phase in the order in which it runs.
         complete: whether the plan is right, so that nothing is missing from the entries or would not run at all.
-        widths: whether a product or a sum is split plainly, or an operator is given a rank's part outside blocks, so
-            that how it is computed depends on the number of ranks.
+        widths: whether a product or a sum is split plainly, an operator is given a rank's part outside blocks, or
+            numbers of it are dropped at random beside blocks, so that what is computed depends on the number of ranks.
     """
 
     axis: str
@@ -151,6 +152,7 @@ def ledger(walked: Pass, axis: str, width: int) -> Ledger:
     in_order = tuple(sorted(found.values(), key=lambda each: PHASES.index(each.phase)))
     widths = any(splits_plainly(each.style, setup.kinds.get(name)) for name, each in setup.applied.items())
     widths = widths or next(unblocked(walked), None) is not None
+    widths = widths or (setup.drops and any(blocks_of(each.style) for each in setup.applied.values()))
     return Ledger(axis, ranks, graph.batch, graph.length, width, in_order, walked.right, widths)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planlang.analysis.assign import Assignment
+from planlang.analysis.coverage import dropout
 from planlang.analysis.flow.cause import Applied
 from planlang.analysis.flow.setup import Setup
 from planlang.analysis.regions import concrete
@@ -34,4 +35,5 @@ def setup(assignment: Assignment, graph: Graph, axis: str, ranks: int) -> Setup:
     """
     applied = applied_styles(assignment, axis)
     tree = assignment.sites.tree
-    return Setup(graph, applied, ranks, {name: node.kind for name in applied if (node := tree.find(name)) is not None})
+    kinds = {name: node.kind for name in applied if (node := tree.find(name)) is not None}
+    return Setup(graph, applied, ranks, kinds, dropout(tree) is not None)

@@ -23,12 +23,14 @@ class Setup:
         applied: the style of every module that has one, by its full name.
         ranks: the size of the mesh axis.
         kinds: what each module with a style is to torch; by default linear or embedding as its class name says.
+        drops: whether the model drops numbers at random in training.
     """
 
     graph: Graph
     applied: Mapping[str, Applied]
     ranks: int
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+    drops: bool = False
     memo: dict[object, Frame] = field(default_factory=dict)
     layers: Mapping[str, int] = field(init=False)
 

@@ -118,12 +118,12 @@ def left(y: Tensor, settings: Settings, lies: Placement) -> Tensor:
 
 
 def cast(*tensors: Tensor | None) -> list[Tensor | None]:
-    """The tensors in the type that autocast has products computed in, where it is on."""
+    """The tensors in the type that autocast has products computed in, where it is on; it leaves float64 as it is."""
     kind = next(each.device.type for each in tensors if each is not None)
     if not torch.is_autocast_enabled(kind):
         return list(tensors)
     dtype = torch.get_autocast_dtype(kind)
-    return [each if each is None else each.to(dtype) for each in tensors]
+    return [each if each is None or each.dtype == torch.float64 else each.to(dtype) for each in tensors]
 
 
 REPLICATE = Replicate()

@@ -10,7 +10,7 @@ given the same tensor finds it there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor, Shard
 
+from planlang.runtime.invariant.joining import operands
 from planlang.runtime.invariant.settings import REPLICATE, Settings, arrived
 from planlang.runtime.invariant.sums import all_gather, tree_all_reduce, tree_reduce_scatter, tree_sum
 
@@ -75,15 +76,18 @@ class Terms:
 
     def _blocks(self, found: list[tuple[int, Tensor, Tensor]]) -> Iterator[Tensor]:
         """For each of a rank's blocks the sum of all layers' terms, in the layers' order: [tokens, width]."""
-        return (self._block(found, block) for block in range(self.settings.own))
+        own = self.settings.own
+        layers = [
+            zip(operands(gradient, own, 1), operands(weight, own, 0), strict=True) for _, gradient, weight in found
+        ]
+        return map(self._block, zip(*layers, strict=True))
 
-    def _block(self, found: list[tuple[int, Tensor, Tensor]], block: int) -> Tensor:
-        own, dtype = self.settings.own, self.settings.dtype
-        terms = (torch.mm(gradient.chunk(own, 1)[block], weight.chunk(own, 0)[block]) for _, gradient, weight in found)
-        total = next(terms)
-        total = total if dtype is None else total.to(dtype)
-        for term in terms:
-            total.add_(term)
+    def _block(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+        total = torch.mm(*pairs[0])
+        if self.settings.dtype is not None:
+            total = total.to(self.settings.dtype)
+        for gradient, weight in pairs[1:]:
+            total.add_(torch.mm(gradient, weight))
         return total
 
 
