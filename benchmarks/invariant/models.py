@@ -97,6 +97,13 @@ def invariant(model: nn.Module, blocks: int) -> Styles:
     return _by_name(model, styles)
 
 
+def products(model: nn.Module, blocks: int) -> Styles:
+    """The same without the rules for attention and for the activation."""
+    return {
+        name: style for name, style in invariant(model, blocks).items() if not name.endswith(("self_attn", "act_fn"))
+    }
+
+
 def _columns(blocks: int) -> ParallelStyle:
     return InvariantColwiseParallel(blocks=blocks)
 

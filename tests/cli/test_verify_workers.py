@@ -43,9 +43,35 @@ assert [each.right for each in found.results] == [False, True, False] + 5 * [Tru
 assert "the process was ended by SIGSEGV" in finding.message, finding
 assert "in 2 of 8 circumstances: training, length 1" in finding.notes, finding
 """
+DIES_ALONE = """
+import os, signal
+import planlang
+from planlang.diagnostics.finding import PlanError
+from planlang.runtime.verify import subject
+from planlang.verifier import verify
+
+right = subject.Subject.right
+
+def deadly(self, case):
+    if case.name == "training":
+        os._exit(3)
+    return right(self, case)
+
+subject.Subject.right = deadly
+try:
+    verify(planlang.load("qwen"), "Qwen/Qwen3-8B", tp=2, workers=2)
+except PlanError as error:
+    (finding,) = error.findings
+assert finding.code.number == "PLN0014", finding
+assert "without any plan (training): the process was ended with status 3" in finding.message, finding
+"""
 
 
-@pytest.mark.parametrize("program", [SAME, DIES], ids=["the same results", "a run that ends its process"])
+@pytest.mark.parametrize(
+    "program",
+    [SAME, DIES, DIES_ALONE],
+    ids=["the same results", "a run that ends its process", "a model that ends its process"],
+)
 def test_in_a_program(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import cache, partial
+from typing import Any
 
 import pytest
 import torch
 import twins
+from torch import Tensor, nn
 from torch.distributed import tensor as placements
 from torch.distributed.tensor.parallel import ColwiseParallel
 
@@ -93,6 +95,30 @@ def test_a_crash_names_the_module_it_happened_in() -> None:
     assert found.crash is not None
     assert (found.crash.stage, found.crash.module) == ("forward", "model.layers.0")
     assert "mixed torch.Tensor and DTensor" in found.crash.message
+
+
+class Failing(torch.autograd.Function):
+    """Passes a tensor on, and has no gradient for it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        raise ValueError("no gradient")
+
+
+@pytest.mark.parametrize("name", [f"{MLP}.down_proj", f"{MLP}.act_fn", f"{ATTENTION}.k_norm", MLP, "model.norm"])
+def test_a_crash_in_the_backward_pass_names_its_module(name: str) -> None:
+    def watch(model: nn.Module) -> None:
+        model.get_submodule(name).register_forward_hook(lambda module, args, output: Failing.apply(output))
+
+    known = right("qwen3", 3, 10)
+    styles = expand(right_plans("qwen3")["row"], twins.module_names("qwen3"))
+    found = simulate(partial(twins.make, "qwen3"), styles, 2, known.inputs, right=known, watch=watch)
+    assert found.crash is not None
+    assert (found.crash.stage, found.crash.module) == ("backward", name)
 
 
 def test_what_torch_refuses_names_the_module_of_the_style() -> None:

@@ -6,8 +6,8 @@ garbage collector comes, and a copy of the module would run on the parameters of
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,22 +16,17 @@ from torch.nn.modules import module as hooks
 from planlang.runtime.invariant import attention, embedding, linear, repeated
 from planlang.runtime.invariant.shared import given
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 _OWN = "_invariant_own_forward"
 _REASON = "planlang: the blocks of an invariant style are not compiled, to keep their bits"
 
 
-def _eager(forward: _F) -> _F:
-    """Keeps a forward out of `torch.compile`, which compiles what lies between; with `fullgraph=True` it raises.
-
-    A compiler fuses and tiles by the widths that a rank has, which is what blocks are there to hide.
-    """
-    kept: _F = torch.compiler.disable(forward, reason=_REASON)  # type: ignore[no-untyped-call]
-    return kept
-
-
 class Styled:
     """What is common to all modules under a style."""
+
+    def __setstate__(self, state: Any) -> None:
+        """Of a module from a file, whose class may never have been given to another here."""
+        _keep_out_of_compilation()
+        super().__setstate__(state)  # type: ignore[misc]
 
 
 class Columns(Styled):
@@ -51,7 +46,6 @@ class Columns(Styled):
         with given(args[0]):
             return super().__call__(*args, **kwargs)  # type: ignore[misc]
 
-    @_eager
     def forward(self, x: Tensor) -> Tensor:
         """As `linear.columns`."""
         return linear.columns(self, x)  # type: ignore[arg-type]
@@ -60,7 +54,6 @@ class Columns(Styled):
 class Rows(Styled):
     """A linear layer whose input features are split."""
 
-    @_eager
     def forward(self, x: Tensor) -> Tensor:
         """As `linear.rows`."""
         return linear.rows(self, x)  # type: ignore[arg-type]
@@ -69,7 +62,6 @@ class Rows(Styled):
 class Features(Styled):
     """An embedding whose features are split."""
 
-    @_eager
     def forward(self, ids: Tensor) -> Tensor:
         """As `embedding.features`."""
         return embedding.features(self, ids)  # type: ignore[arg-type]
@@ -78,7 +70,6 @@ class Features(Styled):
 class Vocabulary(Styled):
     """An embedding whose rows are split."""
 
-    @_eager
     def forward(self, ids: Tensor) -> Tensor:
         """As `embedding.vocabulary`."""
         return embedding.vocabulary(self, ids)  # type: ignore[arg-type]
@@ -87,7 +78,6 @@ class Vocabulary(Styled):
 class Repeated(Styled):
     """A module that runs its own code on each block."""
 
-    @_eager
     def forward(self, x: Tensor) -> Tensor:
         """As `repeated.repeated`."""
         own = vars(self).get(_OWN) or super().forward  # type: ignore[misc]
@@ -97,7 +87,6 @@ class Repeated(Styled):
 class Attended(Styled):
     """A module that computes attention."""
 
-    @_eager
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """As `attention.attention`."""
         own = super().forward  # type: ignore[misc]
@@ -128,6 +117,18 @@ _MADE: dict[tuple[type[Styled], type[nn.Module]], type[nn.Module]] = {
 }
 
 
+@cache
+def _keep_out_of_compilation() -> None:
+    """Has `torch.compile` compile what lies between these modules alone; with `fullgraph=True` it raises.
+
+    A compiler fuses and tiles by the widths that a rank has, which is what blocks are there to hide. Not done when this
+    file is imported: torch then imports its compiler, which takes long and makes a folder for what it compiles.
+    """
+    for style in (Columns, Rows, Features, Vocabulary, Repeated, Attended):
+        kept = torch.compiler.disable(vars(style)["forward"], reason=_REASON)  # type: ignore[no-untyped-call]
+        style.forward = kept  # type: ignore[method-assign]
+
+
 def check_plain(module: nn.Module) -> None:
     """Refuses a module that has an invariant style.
 
@@ -144,6 +145,7 @@ def restyle(module: nn.Module, style: type[Styled]) -> None:
     Raises:
         ValueError: a forward has been set on the module itself, and the style would not run it.
     """
+    _keep_out_of_compilation()
     own = type(module)
     if "forward" in vars(module):
         if not issubclass(style, Repeated):

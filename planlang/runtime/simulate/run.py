@@ -148,7 +148,7 @@ class Run:
             failed = bool(note) or wrong > self.tolerance
             if wrong == float("inf"):
                 return Outcome(verdict="forward", forward_error=wrong, note=note)
-            self.stage = "backward"
+            self.stage, self.where.back = "backward", ""
             try:
                 (logits * weights.to(logits.device)).sum().backward()  # type: ignore[no-untyped-call]
             except Exception as raised:
@@ -216,13 +216,13 @@ class Run:
         return sites
 
     def _crash(self, raised: Exception) -> Crash:
-        place = {"applying": self.module, "forward": self.where.innermost}.get(self.stage, "")
+        places = {"applying": self.module, "forward": self.where.innermost, "backward": self.where.back}
         lines = str(raised).strip().splitlines()
         return Crash(
             stage=self.stage,
             exception=type(raised).__name__,
             message=lines[0][:300] if lines else "",
-            module=place,
+            module=places[self.stage],
             origin=origin(raised),
         )
 

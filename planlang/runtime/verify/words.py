@@ -177,14 +177,22 @@ class Failure:
         return ""
 
 
-def unrunnable(case: Case, error: Exception | None, what: str = "") -> Finding:
-    """What is said of a model that fails without any plan, or where `what` it computes is no number."""
+def unrunnable(case: Case, error: Exception | str | None, what: str = "") -> Finding:
+    """What is said of a model that fails without any plan, or where `what` it computes is no number.
+
+    Args:
+        case: the circumstances.
+        error: what it raises, or how it ends its process.
+        what: where there are nan or inf, if it does neither.
+    """
     if error is None:
         where = what if " " in what else f"the gradient of `{what}`"
         message = f"nan or inf in {where} of the model on one device ({case.name}), so nothing can be compared"
         return Finding(code=codes.MODEL_FAILS, message=message, help="look at its configuration")
-    reason = " ".join(str(error).split())[:300] or type(error).__name__
-    message = f"the model itself fails on one device, without any plan ({case.name}): {type(error).__name__}: {reason}"
+    reason = f"the process was ended {error}"
+    if isinstance(error, Exception):
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300] or type(error).__name__}"
+    message = f"the model itself fails on one device, without any plan ({case.name}): {reason}"
     return Finding(code=codes.MODEL_FAILS, message=message, help="look at its configuration")
 
 

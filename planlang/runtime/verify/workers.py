@@ -21,6 +21,7 @@ from planlang.runtime.simulate import Crash, Outcome
 from planlang.runtime.verify.cases import Case, alike
 from planlang.runtime.verify.result import Result
 from planlang.runtime.verify.subject import Subject
+from planlang.runtime.verify.words import unrunnable
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkProcess
@@ -152,7 +153,10 @@ class _Crew:
                 self.waiting.insert(0, (number, index + 1))
             if self.waiting:
                 self._start()
-            return died(task.subject.ranks, task.cases[index], process.exitcode)
+            case = task.cases[index]
+            if status := _alone(task.subject, case):
+                return PlanError([unrunnable(case, ended(status))])
+            return died(task.subject.ranks, case, process.exitcode)
         if index + 1 < len(task.cases):
             self.busy[line] = (process, number, index + 1)
             self.told(_name(task, task.cases[index + 1]))
@@ -169,12 +173,31 @@ def died(ranks: int, case: Case, status: int | None) -> Result:
         case: the circumstances.
         status: what the process ended with; below 0 the number of the signal that ended it.
     """
-    reason = f"with status {status}"
+    crash = Crash(stage="process", exception="ProcessDied", message=f"the process was ended {ended(status)}")
+    return Result(ranks, case, Outcome(verdict="crash", crash=crash), 0.0, 0.0)
+
+
+def ended(status: int | None) -> str:
+    """How a process was ended, in words."""
     if status is not None and status < 0:
         with suppress(ValueError):
-            reason = f"by {signal.Signals(-status).name}"
-    crash = Crash(stage="process", exception="ProcessDied", message=f"the process was ended {reason}")
-    return Result(ranks, case, Outcome(verdict="crash", crash=crash), 0.0, 0.0)
+            return f"by {signal.Signals(-status).name}"
+    return f"with status {status}"
+
+
+def _alone(subject: Subject, case: Case) -> int | None:
+    """What a process ends with that computes on one device, without a plan; 0 where it comes to its end."""
+    process = get_context("fork").Process(target=_right, args=(subject, case), daemon=True)
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+def _right(subject: Subject, case: Case) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with suppress(Exception):  # what is raised was said by the run itself
+        subject.right(case)
+    os._exit(0)
 
 
 def _work(line: Connection, ends: list[Connection], tasks: Sequence[Task], threads: int) -> None:
