@@ -25,7 +25,7 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 unit: $(INSTALLED)
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 update: $(INSTALLED)  ## rewrite the expected outputs of the corpus
 	$(BIN)/python -m pytest --update tests/test_corpus.py tests/test_check_corpus.py tests/targets

@@ -23,7 +23,7 @@ from planlang.model.template import Graphs
 from planlang.model.tree import Tree
 from planlang.model.trees import named_graphs, named_model
 from planlang.opening import open_plan
-from planlang.plan.styles import Colwise, Replicated, Rowwise, axis_of
+from planlang.plan.styles import Colwise, Replicated, Rowwise, axis_of, blocks_of
 from planlang.plan.styles import Sequence as SequenceStyle
 
 if TYPE_CHECKING:
@@ -221,7 +221,9 @@ def report_on(
     else:
         for kind, reason in graphs.failures.items():
             findings.append(_failure(kind, reason, name, compiled, whole=not graphs.passes))
-        for axis, ranks in sizes.items():
+        cut = {axis_of(piece.rule.style) for piece in pieces if blocks_of(piece.rule.style)}
+        for axis, size in sizes.items():
+            ranks = max(size, 2) if axis in cut else size  # blocks are cut on one rank as on several
             if ranks > 1 and graphs.passes:
                 checked.append(check_axis(plan, assignment, graphs, axis, ranks, contract=contract, cures=cures))
         findings += [finding for each in checked for finding in each.findings]

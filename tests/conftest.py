@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a job in the background, as of all that it starts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -139,6 +139,14 @@ def test_the_gradient_of_what_is_repeated_is_a_sum(width: int, said: list[str]) 
     assert codes((report,)) == said
 
 
+@pytest.mark.parametrize("tp", [1, 2])
+def test_blocks_are_cut_on_one_rank_too(tp: int) -> None:
+    cut = planlang.loads("plan mine for Plain\n\nnorm: sequence(dim=-1, invariant=2)\n")
+    (report,) = planlang.check(cut, Plain(), tp=tp, example_inputs=INPUT)
+    assert "PLN4003" in codes((report,))
+    assert report.sizes == {"tp": tp}
+
+
 @pytest.mark.parametrize("limit", [None, 1.0])
 def test_an_embedding_with_a_largest_norm_is_not_known(limit: float | None) -> None:
     table = nn.Sequential(nn.Embedding(8, 4, max_norm=limit))

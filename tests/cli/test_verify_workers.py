@@ -108,4 +108,5 @@ def test_an_interrupt_leaves_no_process_and_no_file(number: signal.Signals, tmp_
         time.sleep(0.05)
     assert forked
     assert not any(map(alive, forked))
-    assert not list(tmp_path.iterdir())
+    # An optimizer has torch import its compiler, which makes the folder of its cache, for all programs.
+    assert not [each for each in tmp_path.iterdir() if not each.name.startswith("torchinductor_")]

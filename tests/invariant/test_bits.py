@@ -17,6 +17,7 @@ from planlang.runtime.invariant import InvariantColwiseParallel, InvariantRowwis
 from planlang.runtime.simulate import local
 
 DTYPES = (torch.bfloat16, torch.float32, torch.float64)
+TRAINED = DTYPES[:2]  # what is trained in; of the third one shape is enough
 SHAPES = ((1, 1), (1, 17), (3, 1), (3, 17))
 RANKS = (2, 4, 8)
 ROUNDING = 1e-12
@@ -55,8 +56,11 @@ def test_gradients_are_those_of_the_unsharded_model(kind: str, tp: int, monkeypa
         assert all(float((each - right[name]).abs().max()) < ROUNDING * largest for each in got[name])
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape[0]}x{shape[1]}")
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [*((dtype, shape) for dtype in TRAINED for shape in SHAPES), (torch.float64, SHAPES[-1])],
+    ids=lambda each: f"{each[0]}x{each[1]}" if isinstance(each, tuple) else str(each),
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_logits_and_gradients_have_the_same_bits(kind: str, dtype: torch.dtype, shape: tuple[int, int]) -> None:
     one = on_one(kind, dtype, shape)
@@ -64,7 +68,7 @@ def test_logits_and_gradients_have_the_same_bits(kind: str, dtype: torch.dtype, 
         assert differing(one, trained(kind, dtype, tp, shape)) == [], tp
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", TRAINED, ids=str)
 @pytest.mark.parametrize("kind", ["qwen3-tied", "qwen2-bias"])
 def test_weights_after_twenty_steps_have_the_same_bits(kind: str, dtype: torch.dtype) -> None:
     one = trained(kind, dtype, 1, (3, 17), steps=20, layers=1)

@@ -19,7 +19,7 @@ from benchmarks.reward_model.page import BEGIN, END, tables
 from benchmarks.reward_model.recipe import MINIATURE, STANDARD
 from benchmarks.reward_model.results import Processes, Scored, Stepped
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 COMMITTED = ROOT / "benchmarks" / "reward_model"
 EQUAL = Scored(
     plan="some",
