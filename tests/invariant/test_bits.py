@@ -73,7 +73,7 @@ def test_logits_and_gradients_have_the_same_bits(kind: str, dtype: torch.dtype, 
 def test_weights_after_twenty_steps_have_the_same_bits(kind: str, dtype: torch.dtype) -> None:
     one = trained(kind, dtype, 1, (3, 17), steps=20, layers=1)
     assert any(name.startswith("weight") for name in one)
-    for tp in RANKS:
+    for tp in (2, 8):
         assert differing(one, trained(kind, dtype, tp, (3, 17), steps=20, layers=1)) == [], tp
 
 
