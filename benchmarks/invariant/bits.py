@@ -32,7 +32,7 @@ def bits(
     styles: Callable[[nn.Module, int], Styles] = invariant,
 ) -> Digests:
     """Digests of all that a training leaves on `tp` simulated ranks: equal if the bits are, on every rank."""
-    gc.collect()  # the model before: its modules and their forwards hold each other
+    gc.collect()  # what the model before left in cycles
     model = widths.build(dtype)
     tokens = torch.randint(1, VOCABULARY, shape, generator=torch.Generator().manual_seed(2))
     labels = tokens.roll(1, -1)

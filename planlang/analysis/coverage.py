@@ -60,15 +60,19 @@ def splits_plainly(style: Style, kind: Kind | None) -> bool:
             return False
 
 
+def drops(setting: str) -> bool:
+    """Whether a setting of transformers is the share of numbers that are dropped at random, by its name."""
+    return "dropout" in setting or "pdrop" in setting
+
+
 def dropout(tree: Tree) -> tuple[str, float] | None:
     """The first setting by which a model drops numbers at random in training: its name and the share.
 
     What sits behind the layers, as a classifier's, is whole on every rank.
     """
     for key, value in tree.config.items():
-        drops = "dropout" in key or key.endswith("pdrop")
         behind = key.startswith(("classifier", "summary"))
-        if drops and not behind and isinstance(value, float) and value > 0:
+        if drops(key) and not behind and isinstance(value, float) and value > 0:
             return key, value
     return None
 

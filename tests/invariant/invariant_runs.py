@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
 from torch.nn.functional import cross_entropy, mse_loss
@@ -41,6 +44,18 @@ KINDS: Mapping[str, tuple[type[PreTrainedModel], type, bool]] = {
 }
 Styles = dict[str, ParallelStyle]
 Bits = dict[str, list[Tensor]]
+
+
+@contextmanager
+def one_process(*axes: str) -> Iterator[DeviceMesh]:
+    """A mesh of one real process, with axes of these names."""
+    if dist.is_initialized():
+        dist.destroy_process_group()  # that of the simulated ranks, which moves nothing
+    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    try:
+        yield init_device_mesh("cpu", (1,) * len(axes), mesh_dim_names=axes)
+    finally:
+        dist.destroy_process_group()
 
 
 def build(kind: str, dtype: torch.dtype, layers: int = 2, attention: str = "sdpa") -> PreTrainedModel:

@@ -6,11 +6,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
-import torch.distributed as dist
-from invariant_runs import same
+from invariant_runs import one_process, same
 from test_invariant_styles import Found, Siblings, differing, gradients, once, siblings, simulated, styled
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
@@ -94,19 +92,13 @@ def test_plain_styles_are_gathered_and_plain_gradients_taken() -> None:
 
 def test_fsdp_over_the_styles_changes_no_bits() -> None:
     (right,) = simulated(1, clipped(planlang.clip_grad_norm_))
-    if dist.is_initialized():
-        dist.destroy_process_group()  # that of the simulated ranks, which moves nothing
-    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
-    try:
-        mesh = init_device_mesh("cpu", (1, 1), mesh_dim_names=("dp", "tp"))
+    with one_process("dp", "tp") as mesh:
         model = siblings()
         styled(model, mesh["tp"])
         fully_shard(model, mesh=mesh["dp"])
         x = torch.randn((3, 17, 64), generator=torch.Generator().manual_seed(1)).requires_grad_()
         once(model, x)
         assert same(planlang.clip_grad_norm_(model, MOST), right["norm"])
-    finally:
-        dist.destroy_process_group()
 
 
 def test_a_model_without_gradients_has_no_norm() -> None:

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
-from invariant_runs import VOCABULARY, batch, build
+from invariant_runs import VOCABULARY, batch, build, one_process
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
 from torch.fx import GraphModule
 
 import planlang
@@ -24,13 +22,9 @@ ADDING = ("linear", "mm", "matmul", "bmm", "addmm", "embedding", "scaled_dot_pro
 @pytest.fixture
 def model() -> Iterator[nn.Module]:
     """A small Qwen3 under `qwen_invariant` on one process."""
-    if dist.is_initialized():
-        dist.destroy_process_group()  # that of simulated ranks, which moves nothing
-    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
-    mesh = init_device_mesh("cpu", (1,), mesh_dim_names=("tp",))
-    yield planlang.parallelize(build("qwen3", torch.float32), mesh, "qwen_invariant")
-    torch.compiler.reset()
-    dist.destroy_process_group()
+    with one_process("tp") as mesh:
+        yield planlang.parallelize(build("qwen3", torch.float32), mesh, "qwen_invariant")
+        torch.compiler.reset()
 
 
 def logits(model: Any, tokens: Tensor) -> Tensor:

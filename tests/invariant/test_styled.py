@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
-from invariant_runs import same
+from invariant_runs import one_process, same
 from test_invariant_styles import Found, Siblings, differing, gradients, once, siblings, simulated, styled
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Replicate
 from torch.distributed.tensor.debug import CommDebugMode
@@ -283,11 +281,7 @@ def test_torchs_counter_as_it_is_counts_shared_sums() -> None:
 def test_fsdp_over_the_styles_changes_no_bits(alone: str) -> None:
     """A projection that is a group of its own is given a tensor of its own, and shares no sum."""
     (right,) = simulated(1, once)
-    if dist.is_initialized():
-        dist.destroy_process_group()  # that of the simulated ranks, which moves nothing
-    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
-    try:
-        mesh = init_device_mesh("cpu", (1, 1), mesh_dim_names=("dp", "tp"))
+    with one_process("dp", "tp") as mesh:
         model = siblings()
         styled(model, mesh["tp"])
         fully_shard(model.get_submodule(alone), mesh=mesh["dp"])
@@ -297,5 +291,3 @@ def test_fsdp_over_the_styles_changes_no_bits(alone: str) -> None:
         got = {name: whole(each.detach()) for name, each in once(model, x).items()}
         assert differing(right, got) == (["x"] if alone == "q" else [])
         torch.testing.assert_close(got["x"], right["x"], rtol=1e-5, atol=1e-5)
-    finally:
-        dist.destroy_process_group()

@@ -16,15 +16,15 @@ _LINE = 64  # bytes: a cache line, a vector of the widest units, a row of a tile
 
 
 def operands(x: Tensor, blocks: int, dim: int) -> Iterator[Tensor]:
-    """The blocks of a matrix along a dimension that they divide, for products.
+    """The blocks of a tensor along a dimension that they divide, as they are or copied.
 
     They are slices of it where each begins at a whole line, and copies where not: there a kernel may go another way
     than with a block that is all of a rank's part (measured: bfloat16, gradients of 3 tokens by 18 columns).
 
     Args:
-        x: [rows, columns].
+        x: for products [rows, columns].
         blocks: how many.
-        dim: 0 or 1.
+        dim: from 0.
     """
     for part in x.chunk(blocks, dim):
         yield part if _lined_up(part, dim) else part.clone(memory_format=torch.contiguous_format)
@@ -48,11 +48,8 @@ def _lined_up(block: Tensor, dim: int) -> bool:
 
 
 def cut(x: Tensor, blocks: int, dim: int) -> list[Tensor]:
-    """The blocks of a tensor along a dimension that they divide."""
-    return [
-        block.contiguous() if _lined_up(block, dim) else block.clone(memory_format=torch.contiguous_format)
-        for block in x.chunk(blocks, dim)
-    ]
+    """The same blocks, each without gaps."""
+    return [block.contiguous() for block in operands(x, blocks, dim)]
 
 
 def joined(blocks: Sequence[Tensor], dim: int) -> Tensor:

@@ -28,10 +28,10 @@ def float64_kept(wanted: bool = True) -> Iterator[None]:
     Args:
         wanted: else nothing is changed.
     """
-    whole = [(owner, name, getattr(owner, name)) for owner, name in (*_TAKING_A_TYPE, (Tensor, "float"))]
     if not wanted:
         yield
         return
+    whole = [(owner, name, getattr(owner, name)) for owner, name in (*_TAKING_A_TYPE, (Tensor, "float"))]
     for owner, name, function in whole:
         setattr(owner, name, _kept(function, asks=name == "float"))
     try:

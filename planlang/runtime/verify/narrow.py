@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from planlang.analysis.coverage import drops
+
 Widths: TypeAlias = Mapping[str, int]
 _EXPERTS = {"num_experts": 8, "num_local_experts": 8, "n_routed_experts": 8}
 # The least that each width becomes; what is no multiple of a number of ranks stays none. `head` is of one head.
@@ -92,7 +94,7 @@ def narrow_tower(config: Any, out: int) -> None:
 def settle(config: Any) -> None:
     """No chance and nothing that a single pass does not need."""
     for key, value in vars(config).items():
-        if ("dropout" in key or "pdrop" in key) and isinstance(value, float):
+        if drops(key) and isinstance(value, float):
             setattr(config, key, 0.0)
     if getattr(config, "pad_token_id", None) is None or not 0 <= config.pad_token_id < getattr(config, "vocab_size", 1):
         config.pad_token_id = 0

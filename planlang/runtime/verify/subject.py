@@ -151,7 +151,7 @@ class Subject:
         try:
             with float64_kept(self.kept):
                 return truth(partial(self.make, case), inputs, case.micro_batches)
-        except Exception:
+        except Exception:  # whatever the model's code raises where float64 stays; as it is it may run
             if not self.kept:
                 raise
         self.kept = False

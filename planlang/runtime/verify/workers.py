@@ -222,7 +222,7 @@ def _found(subject: Subject, case: Case) -> _Answer:
         return subject.run(case)
     except PlanError as error:
         return error
-    except Exception:
+    except Exception:  # a mistake of ours: the process that asked raises it, with this trace
         return traceback.format_exc()
 
 
